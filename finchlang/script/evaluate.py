@@ -23,7 +23,7 @@ from finchlang.script.show import show, text
 from finchlang.script.staged_loops import OVER, StagedLoop, StagedLoops, of_function
 from finchlang.script.subscripts import set_subscript
 from finchlang.script.tensor_arithmetic import elementwise, forced, set_all
-from finchlang.script.values import FinchRange, shaped, truth
+from finchlang.script.values import shaped, truth
 from finchlang.syntax import nodes as ast
 from finchlang.syntax.traversal import EnoughFrames, replace
 from finchlang.text.literals import SPELLINGS
@@ -236,16 +236,10 @@ class Evaluator(Calls):
                 while holds(env) and goes_on(env):
                     pass
                 return
-            round, tries = 0, loop.tries(env, None)
-            while True:
-                if round in tries:
-                    done = loops.rounds(loop, env)
-                    if done == OVER:
-                        return
-                    tries = tries if done is None else ()
+            run = loops.begin(loop, None)
+            while run is None or run.rest(env, None, 0) != OVER:
                 if not (holds(env) and goes_on(env)):
                     return
-                round += 1
 
         return interruptible(node.span, repeat)
 
@@ -258,14 +252,12 @@ class Evaluator(Calls):
         def iterate(env: Environment) -> None:
             found = entries(env)
             rest, round = iter(items(found)), 0
-            is_range = loops is not None and isinstance(found, FinchRange)
-            tries = loop.tries(env, found) if is_range else ()
+            run = None if loops is None else loops.begin(loop, found)
             while True:
-                if round in tries and loops is not None and round < len(found):
-                    done = loops.rounds(loop, env, found.after(round))
-                    if done == OVER:
-                        return
-                    tries = tries if done is None else ()
+                done = None if run is None else run.rest(env, found, round)
+                if done == OVER:
+                    return
+                if done:
                     rest = islice(rest, done, None)
                 item = next(rest, _END)
                 if item is _END or not goes_on(Environment(inner, env, taken_apart(item, names))):

@@ -36,18 +36,18 @@ if TYPE_CHECKING:
     from finchlang.script.unit_tensors import Evaluate
 
 #: how many units a loop keeps, for values of different formats; and how many rounds a loop without kernels
-#: has at least that is staged
+#: has at least that is staged, with those of loops in it
 VARIANTS, LONG = 8, 1_000
 #: so many loops are told of, those that were run last
 KNOWN = 256
 #: so often it is tried again whether names have got values
 PATIENCE = 6
-#: so many calls of a function are often
+#: so many calls of a function, or runs of a long loop, are often
 OFTEN = 8
 #: all rounds of a loop, and so many that there are never more
 OVER, MOST = -1, 2**63 - 1
-#: the rounds of a loop before which it is staged: names may have other values after the first ones
-EARLY, LATE = (0, 1, 2), (LONG, LONG + 1, LONG + 2)
+#: before so many rounds it is tried to stage a loop: names may have other values after the first ones
+TRIES = 3
 
 
 #: gives the dictionary in which a name stands that is in sight of an environment
@@ -150,6 +150,7 @@ class StagedLoop:
     variants: list[Variant] = field(default_factory=list)
     #: whether it has kernels, as was found when it was first run
     has_kernels: bool | None = None
+    rounds: int = 0  # that were run one by one, in all its runs
     late: int = 0  # how often names had no values yet
     left: int = 0  # of a function without loops: how many calls are left until it is called often
     #: what prevented that its unit was run the last time
@@ -206,18 +207,14 @@ class StagedLoop:
         if self.calls_itself:
             self.left, self.has_kernels = LONG, False
 
-    def tries(self, environment: Environment, range: FinchRange | None) -> tuple[int, ...]:
-        """The rounds before which it is staged."""
+    def is_due(self, environment: Environment, rounds: int, left: int) -> bool:
+        """Whether it is staged, if a run of it has `rounds` behind it, with those of loops in it, and at
+        least `left` before it: it has kernels, or was staged, or is long, or its runs together are."""
         if self.has_kernels is None:
             self.has_kernels = has_kernels(self.node, environment)
-        if range is None:
-            return EARLY if self.has_kernels else LATE
-        is_long = self.has_kernels or len(range) >= LONG
-        return (
-            EARLY
-            if is_long and all(type(i) is int for i in (range.start, range.step, range.stop))
-            else ()
-        )
+        if self.has_kernels or self.variants or rounds + left >= LONG:
+            return True
+        return self.rounds >= OFTEN * LONG and left >= OFTEN
 
 
 def of_function(definition: ast.Function) -> StagedLoop:
@@ -233,6 +230,27 @@ def _is_ours(error: BaseException) -> bool:
     return place is not None and place.tb_frame.f_globals["__name__"].startswith("finchlang.")
 
 
+class Run:
+    """A run of a loop: before each of its rounds it is seen whether the rest can be done whole."""
+
+    def __init__(self, loops: StagedLoops, loop: StagedLoop):
+        self.loops, self.loop, self.begin, self.tries = loops, loop, loops.rounds_begun, TRIES
+
+    def rest(self, environment: Environment, range: FinchRange | None, round: int) -> int | None:
+        """How many rounds from this one on were done now, OVER for all of them, None if none can be."""
+        loops, loop = self.loops, self.loop
+        left = 0 if range is None else len(range) - round
+        is_tried = bool(self.tries) and (left > 0 or range is None)
+        if is_tried and loop.is_due(environment, loops.rounds_begun - self.begin, left):
+            done = loops.rounds(loop, environment, range and range.after(round))
+            self.tries = self.tries - 1 if done is None else 0
+            if done is not None:
+                return done
+        loop.rounds += 1
+        loops.rounds_begun += 1
+        return None
+
+
 class StagedLoops:
     """The loops that are run whole. `runner` runs their units, `evaluate` gives the value of a node in an
     environment."""
@@ -241,6 +259,13 @@ class StagedLoops:
         self.runner, self.evaluate = runner, evaluate
         self.choices = runner.rules, runner.workspaces, runner.checked
         self.known: dict[int, StagedLoop] = {}  # those that were run, by identity
+        self.rounds_begun = 0  # by all loops, one by one
+
+    def begin(self, loop: StagedLoop, found: Any) -> Run | None:
+        """A run of the loop over what was `found`, nothing for `while`; None if it is not staged."""
+        bounds = (found.start, found.step, found.stop) if isinstance(found, FinchRange) else ()
+        is_range = bool(bounds) and all(type(bound) is int for bound in bounds)
+        return Run(self, loop) if is_range or isinstance(loop.node, ast.While) else None
 
     def report(self) -> list[str]:
         """A line for each loop and function that was run, in the order of their places."""
