@@ -26,7 +26,7 @@ def check_life_cycle(program: ast.Node) -> dict[int, str]:
     declared = {n.tensor.name for n in trees.walk(program) if isinstance(n, ast.Declare)}
     bound = {n.variable.name for n in trees.walk(program) if isinstance(n, ast.Define)}
     used = {t.name for n in trees.walk(program) for t in _named(n)} - bound
-    walk, given = _ScopeWalk(), Modes.fromkeys(used - declared, READ)
+    walk, given = _ScopeWalk(), Modes((name, READ) for name in used - declared)
     walk.scope(program, given, {**given}, READ)
     return walk.asked
 
@@ -68,7 +68,7 @@ class _ScopeWalk:
         for s in statements:
             self.statement(s, own)
             # its initial value is computed before a tensor is declared
-            before = {s.tensor.name: READ} if isinstance(s, ast.Declare) else {}
+            before = Modes({s.tensor.name: READ} if isinstance(s, ast.Declare) else {})
             self.inside(s, visible | own | before)
 
     def statement(self, node: ast.Node, own: Modes) -> None:
