@@ -48,9 +48,10 @@ def meet(machine: Machine, term: ast.Node, state: State) -> Step | None:
         return None
     assert isinstance(term, ast.Loop)
     nests = [x for x in find_looplets(term) if not isinstance(x, (lp.Lookup, lp.AcceptRun))]
-    written = {id(n.target.tensor) for n in trees.walk(term.body) if isinstance(n, ast.Assign)}
     if not nests or not all(isinstance(x, (lp.Steps, lp.Sequence)) for x in nests):
         return None
+    inside = trees.statements(term.body)
+    written = {id(n.target.tensor) for n, _ in inside if isinstance(n, ast.Assign)}
     if not written.isdisjoint(map(id, nests)) or not all(
         cursors.begins_at(x, region[0]) for x in nests
     ):
@@ -84,7 +85,7 @@ class _Meeting:
     def _absent(self, term: ast.Loop) -> absence.Where:
         """absent(E). Where E makes tensors of its own, it is tried."""
         whole = [k for k, c in enumerate(self.lists) if c is not None and c.fill is None]
-        if not any(isinstance(node, ast.Declare) for node in trees.walk(term)):
+        if not any(isinstance(node, ast.Declare) for node, _ in trees.statements(term)):
             return absence.either(absence.Absence(self._filled).statement(term), *whole)
         known = [k for k, fill in enumerate(self.fills) if fill is not None]
         alone = [k for k in known if self._is_nothing([k])]
