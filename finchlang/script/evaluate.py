@@ -17,10 +17,10 @@ from finchlang.calls.environment import OUTERMOST, Environment, Scope, assigned_
 from finchlang.calls.runner import Runner
 from finchlang.script import functions, law_declarations
 from finchlang.script.containers import items
-from finchlang.script.evaluate_calls import CALL_DEPTH, Calls
+from finchlang.script.evaluate_calls import Calls
 from finchlang.script.evaluate_expressions import Closure, Leave, RunKernel, named, placed
 from finchlang.script.show import show, text
-from finchlang.script.staged_loops import OVER, StagedLoop, StagedLoops, of_function
+from finchlang.script.staged_loops import OVER, StagedLoop, StagedLoops
 from finchlang.script.subscripts import set_subscript
 from finchlang.script.tensor_arithmetic import elementwise, forced, set_all
 from finchlang.script.values import shaped, truth
@@ -79,16 +79,6 @@ class Evaluator(Calls):
     def value_of(self, node: ast.Node, environment: Environment) -> Any:
         """The value of a node in an environment."""
         return self.closure(node, environment.scope)(environment)
-
-    def run_body(self, function: functions.FinchFunction, environment: Environment) -> Any:
-        loops = self.loops
-        if loops is not None and function.is_staged:
-            whole = function.whole = function.whole or of_function(function.definition)
-            # calls of the function within are not counted, and must not be too many
-            if whole.is_tried(environment) and self.depth < CALL_DEPTH // 2:
-                loops.rounds(whole, environment)  # leaves by `Leave` if it is done
-                whole.went_on()
-        return function.body(environment)
 
     def ready(self, script: ast.Node, scope: Scope) -> Closure:
         """A script as a closure, cached in case the same one is run again."""
@@ -264,7 +254,7 @@ class Evaluator(Calls):
                     return
                 round += 1
 
-        return interruptible(node.span, placed(node.span, iterate))
+        return interruptible(node.span, iterate)
 
     def body(self, node: ast.Node, scope: Scope) -> Callable[[Environment], bool]:
         """The function that runs a loop's body once, and returns whether the loop goes on."""
@@ -348,7 +338,7 @@ class Evaluator(Calls):
             return shaped(found, tuple(map(len, parts)))
 
         run = grid if node.is_grid else all_of
-        return interruptible(node.span, placed(node.span, run))
+        return interruptible(node.span, run)
 
     def Broadcast(self, node: ast.Broadcast, scope: Scope, keeps: bool = False) -> Closure:
         name = node.op.name if isinstance(node.op, ast.Variable) else ""
@@ -380,7 +370,7 @@ class Evaluator(Calls):
             found = elementwise(function, given, each)
             return found if keeps else forced(found, self.run_kernel)
 
-        return interruptible(span, placed(span, run))
+        return interruptible(span, run)
 
     def filled_in(self, node: ast.Call, scope: Scope) -> Closure:
         """`x .= e` and `A[:, 1] .= e`: sets the elements of what is there."""
@@ -492,10 +482,7 @@ class Evaluator(Calls):
             elif node.name == "case":
                 names = law_declarations.patterns(known, first)
                 definition = ast.Function(name.name, names, others[0], span=node.span)
-                inner = Scope(scope, {*definition.parameters})
-                body = functions.FinchFunction(
-                    definition, inner, env, self.closure(others[0], inner)
-                )
+                body = self.made(definition, scope)(env)
                 laws = law_declarations.with_case(known, first, body)
             else:
                 laws = law_declarations.with_region(known, first, others[0])
@@ -564,11 +551,13 @@ def taken_apart(item: Any, names: tuple[str, ...]) -> dict[str, Any]:
 
 
 def interruptible(span: Span | None, loop: Callable[[Environment], Any]) -> Closure:
-    """A loop that Ctrl-C stops with a FinchError "interrupted" at its place."""
+    """A loop that Ctrl-C stops with a FinchError "interrupted" at its place; also its errors are placed."""
 
     def run(env: Environment) -> Any:
         try:
             return loop(env)
+        except FinchError as error:
+            raise error.at(span) from None
         except KeyboardInterrupt:
             raise FinchError("interrupted", "stopped in this loop", span) from None
 

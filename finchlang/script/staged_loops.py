@@ -50,8 +50,6 @@ OVER, MOST = -1, 2**63 - 1
 TRIES = 3
 
 
-#: gives the dictionary in which a name stands that is in sight of an environment
-Where = Callable[[Environment], dict[str, Any]]
 #: gives a value by the results of a unit and the objects in its slots
 Telling = Callable[[dict[str, Any], dict[str, Any]], Any]
 
@@ -61,16 +59,14 @@ class Variant:
     """A loop for values of certain formats: its unit compiled, or, without one, the reason that there is
     none. What its names stand for is found once, their values at each call."""
 
-    #: names whose values are arguments of the unit, tensors first, and the formats of these; and those that
-    #: are to mean the same as before
-    taken: list[tuple[str, Where]] = field(default_factory=list)
+    #: names whose values are arguments of the unit, tensors first, and the formats of these; those that
+    #: are to mean the same as before; and those that may have another value afterwards
+    taken: list[GivenName] = field(default_factory=list)
     formats: list[Any] = field(default_factory=list)
-    known: list[tuple[str, Where, Any]] = field(default_factory=list)
+    known: list[GivenName] = field(default_factory=list)
+    changed: list[GivenName] = field(default_factory=list)
     unbound: frozenset[str] = frozenset()  # names that the file or prompt may not bind
     uses: list[tuple[dict[str, Any], str, Any]] = field(default_factory=list)  # as of UnitNames
-    #: names that have a slot's tensor, or a number of the unit, afterwards; the number may have a flag
-    slots: list[tuple[str, Where, str]] = field(default_factory=list)
-    results: list[tuple[str, Where, str, str]] = field(default_factory=list)
     step: int = 1  # of a range
     kernel: UnitKernel | None = None
     leave: tuple[ast.Return, Telling] | None = None  # a `return` in it, and what tells its value
@@ -83,15 +79,15 @@ class Variant:
         for values, name, value in self.uses:
             if values.get(name) is not value:
                 return None
-        for name, where, meaning in self.known:
-            value = where(environment).get(name)
+        for given in self.known:
+            value, meaning = given.where(environment).get(given.name), given.meaning
             if value is not meaning.value and (
                 value is None or meaning is ABSENT or not meaning.is_same(type(meaning)(value))
             ):
                 return None
         found, formats = [], []
-        for name, where in self.taken:
-            value = where(environment).get(name)
+        for given in self.taken:
+            value = given.where(environment).get(given.name)
             argument = args.MAKERS[type(value)](value)
             if argument is None:
                 return None
@@ -113,33 +109,16 @@ class Variant:
         own += [argument[args.VALUE] for argument in arguments[count:]]
         return arguments[:count], own
 
-    def take(self, names: UnitNames, environment: Environment) -> None:
+    def take(self, names: UnitNames) -> None:
         """Have what a unit is given looked at."""
-        given, self.uses = names.told(), names.uses
-        absent = [g for g in given if g.meaning is ABSENT]
-        outermost = [g for g in absent if _owner(g, environment).parent is None]
-        self.unbound = frozenset(g.name for g in outermost)
-        where = {g.key: _where(g, environment) for g in given}
-        tensors = [g for g in given if isinstance(g.meaning, SlotName)]
-        numbers = [g for g in given if isinstance(g.meaning, NumberName)]
-        self.taken = [(g.name, where[g.key]) for g in (*tensors, *numbers)]
-        self.formats = [g.format for g in (*tensors, *numbers)]
-        others = [g for g in given if g not in (*tensors, *numbers, *outermost)]
-        self.known = [(g.name, where[g.key], g.meaning) for g in others]
-        self.slots = [(g.name, where[g.key], g.result) for g in tensors]
-        assigned = [g for g in given if g not in tensors and g.result]
-        self.results = [(g.name, where[g.key], g.result, g.flag) for g in assigned]
-
-
-def _owner(given: GivenName, environment: Environment) -> Environment:
-    return (given.owner or environment).owner(given.name)
-
-
-def _where(given: GivenName, environment: Environment) -> Where:
-    if given.owner is None:
-        return environment.scope.values_with(given.name)
-    values = _owner(given, environment).values
-    return lambda _: values
+        found, self.uses = names.told(), names.uses
+        slots = [given for given in found if isinstance(given.meaning, SlotName)]
+        self.taken = slots + [given for given in found if isinstance(given.meaning, NumberName)]
+        self.formats = [given.format for given in self.taken]
+        others = [given for given in found if given not in self.taken]
+        self.known = [given for given in others if given.meaning is not ABSENT or given.is_local]
+        self.unbound = frozenset(given.name for given in others if given not in self.known)
+        self.changed = [given for given in found if given.result]
 
 
 @dataclass(eq=False)
@@ -230,7 +209,7 @@ def _is_ours(error: BaseException) -> bool:
     return place is not None and place.tb_frame.f_globals["__name__"].startswith("finchlang.")
 
 
-class Run:
+class RunOfLoop:
     """A run of a loop: before each of its rounds it is seen whether the rest can be done whole."""
 
     def __init__(self, loops: StagedLoops, loop: StagedLoop):
@@ -261,11 +240,11 @@ class StagedLoops:
         self.known: dict[int, StagedLoop] = {}  # those that were run, by identity
         self.rounds_begun = 0  # by all loops, one by one
 
-    def begin(self, loop: StagedLoop, found: Any) -> Run | None:
+    def begin(self, loop: StagedLoop, found: Any) -> RunOfLoop | None:
         """A run of the loop over what was `found`, nothing for `while`; None if it is not staged."""
         bounds = (found.start, found.step, found.stop) if isinstance(found, FinchRange) else ()
         is_range = bool(bounds) and all(type(bound) is int for bound in bounds)
-        return Run(self, loop) if is_range or isinstance(loop.node, ast.While) else None
+        return RunOfLoop(self, loop) if is_range or isinstance(loop.node, ast.While) else None
 
     def report(self) -> list[str]:
         """A line for each loop and function that was run, in the order of their places."""
@@ -322,7 +301,7 @@ class StagedLoops:
         try:
             unit = replace(units.unit(loop.node, variant.step), span=loop.span)
             kernel = UnitKernel(unit, units.names.formats, *self.choices)
-            variant.take(units.names, environment)
+            variant.take(units.names)
             arguments = variant.arguments(environment)
             if arguments is not None and not why_not(kernel, arguments):
                 self.runner.prepare_unit(kernel, *variant.given_to(unit, arguments, left, MOST))
@@ -341,7 +320,7 @@ class StagedLoops:
             if os.environ.get("FINCH_CHECK") == "1" or not _is_ours(error):
                 raise
             variant.refusal = NotStaged(f"{type(error).__name__}: {error}", None)
-        variant.take(units.names, environment)  # also what a refusal was due to
+        variant.take(units.names)  # also what a refusal was due to
         loop.variants.insert(0, variant)
         del loop.variants[VARIANTS:]
         return True
@@ -380,12 +359,11 @@ class StagedLoops:
         given = variant.given_to(unit, arguments, left, limit)
         slots, results = self.runner.run_unit(kernel, *given, limit < MOST)
         values = dict(zip(unit.results, results, strict=True))
-        for name, where, result, flag in variant.results:
-            if result in values and values.get(flag, _SET)[0]:
-                where(environment)[name] = number(*values[result])
-        for name, where, slot in variant.slots:
-            if slot in slots:
-                where(environment)[name] = slots[slot]
+        for name in variant.changed:
+            if name.result in slots:
+                name.where(environment)[name.name] = slots[name.result]
+            elif name.result in values and values.get(name.flag, _SET)[0]:
+                name.where(environment)[name.name] = number(*values[name.result])
         if values.get(RETURNED, (False, None))[0]:
             assert variant.leave is not None
             node, tell = variant.leave
