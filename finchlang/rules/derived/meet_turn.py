@@ -180,6 +180,8 @@ class Turn:
         )
         asked = {k: s for k, s in seen.items() if not s.is_certain(i)}
         arms = [{*variables(part)} for part in parts if is_product(part)]
+        if self.absent == NEVER:  # the others are always there
+            arms = [set()]
         if stop is i or not asked or not self._are_numbers(asked.values()):
             arms = []
         certain = {k for arm in arms for k in asked.keys() - arm if len(asked.keys() - arm) == 1}
