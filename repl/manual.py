@@ -7,7 +7,8 @@ import difflib
 import re
 from dataclasses import dataclass
 from functools import cache
-from importlib.resources import files
+
+from finchlang.text.terminals import text_of_grammar
 
 #: begins a line of output in an example
 SHOWS = "#>"
@@ -42,9 +43,8 @@ def name_of(signature: str) -> str:
 
 @cache
 def entries() -> tuple[Entry, ...]:
-    text = files("finchlang.grammar").joinpath("MANUAL.md").read_text("utf-8")
     found = []
-    for part in text.split("\n## ")[1:]:
+    for part in text_of_grammar("MANUAL.md").split("\n## ")[1:]:
         section = part.partition("\n")[0]
         for heading, said, example in _ENTRY.findall(part):
             lines = [line[4:] for line in example.strip("\n").split("\n")]

@@ -11,8 +11,9 @@ from IPython.core.magic import Magics, line_cell_magic, magics_class
 from prompt_toolkit.lexers import PygmentsLexer
 
 from finchlang.base.errors import FinchError
-from finchlang.python.kernel_decorator import Kernel, kernel_of, own_names
+from finchlang.python.kernel_decorator import Kernel, kernel_of
 from finchlang.python.session import Session
+from finchlang.script.checker import own_names
 from finchlang.script.functions import PREDEFINED, FinchFunction
 from finchlang.syntax.nodes import NOTHING, Node, Variable
 from finchlang.syntax.traversal import walk

@@ -15,6 +15,8 @@ ERROR_KINDS = (
     *("syntax", "unknown name", "type", "dimension", "life cycle", "access order", "bounds"),
     *("I/O", "resource", "interrupted"),
 )
+#: so many characters of a line are shown, of a longer one so many before the place
+LONGEST, NEAR = 200, 80
 #: the kind of a failure that is a Bug and not a FinchError
 BUG = "bug"
 
@@ -158,13 +160,10 @@ class FinchError(Exception):
         span = self.span
         lines = [f"{located(span)}{self.kind} error: {self.message}"]
         if span is not None:
-            text = span.source.line(span.line)
-            stop = span.end_column if span.end_line == span.line else len(text) + 1
-            before, culprit = _shown(text[: span.column - 1]), text[: stop - 1]
-            width = max(1, _width(_shown(culprit)) - _width(before))
-            gutter = f"{span.line} | "
-            lines.append(gutter + _shown(text))
-            lines.append(" " * (len(gutter) + _width(before)) + "^" * width)
+            before, culprit, after = _excerpt(span)
+            gutter = f"{span.line} | {before}"
+            lines.append(gutter + culprit + after)
+            lines.append(" " * _width(gutter) + "^" * max(1, _width(culprit)))
         if self.calls:
             lines.append(self._trail())
         if self.hint:
@@ -189,9 +188,19 @@ class FinchError(Exception):
         return ", ".join(shown)
 
 
-def _shown(text: str) -> str:
-    """A line with its tabs expanded, so that carets stand below the same columns in any terminal."""
-    return text.expandtabs(4)
+def _excerpt(span: Span) -> tuple[str, str, str]:
+    """The first line of a span, with the text before and behind it; of a long line what is near. Tabs are
+    expanded, so that carets stand below the same columns in any terminal."""
+    text = span.source.line(span.line)
+    start, stop = span.column - 1, span.end_column - 1 if span.end_line == span.line else len(text)
+    stop = max(start, stop)
+    first = start - NEAR if len(text) > LONGEST and start > NEAR else 0
+    last = first + LONGEST if len(text) > first + LONGEST else len(text)
+    left, right = "… " if first else "", " …" if last < len(text) else ""
+    before = left + text[first:start].expandtabs(4)
+    culprit = (left + text[first : min(stop, last)]).expandtabs(4)[len(before) :]
+    shown = (left + text[first:last]).expandtabs(4)
+    return before, culprit, shown[len(before) + len(culprit) :] + right
 
 
 def _width(text: str) -> int:

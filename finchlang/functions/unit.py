@@ -8,6 +8,7 @@ from typing import Any
 
 from finchlang.base.records import record
 from finchlang.syntax import nodes as ast, traversal as trees
+from finchlang.syntax.control_flow import Called
 from finchlang.syntax.nodes import Node
 
 
@@ -24,10 +25,6 @@ class RunKernel(Node):
     @property
     def uses(self) -> list[Node]:
         return [number for _, number in self.numbers]
-
-    @property
-    def in_script(self) -> Node:
-        return ast.KernelNode(self.renamed(self.program))
 
     def renamed(self, node: Node) -> Node:
         """A part of the program with the names of slots and the expressions of the unit."""
@@ -56,12 +53,6 @@ class Make(Node):
     def uses(self) -> list[Node]:
         return [*self.sizes, self.declare]
 
-    @property
-    def in_script(self) -> Node:
-        level = ast.Variable(str(self.format))
-        made = ast.Call(ast.Variable("Tensor"), (level, *self.sizes)) if self.sizes else level
-        return ast.Let((ast.Variable(self.slot),), None, made)
-
 
 @record(slots=True)
 class ExchangeSlots(Node):
@@ -69,11 +60,6 @@ class ExchangeSlots(Node):
 
     slot: str
     other: str
-
-    @property
-    def in_script(self) -> Node:
-        both = ast.Variable(self.slot), ast.Variable(self.other)
-        return ast.Let(both, None, ast.Group((both[1], both[0])))
 
 
 @record(slots=True)
@@ -87,15 +73,6 @@ class ScalarValue(Node):
     def uses(self) -> list[Node]:
         return [self.before] if self.before else []
 
-    @property
-    def in_script(self) -> Node:
-        if not isinstance(self.before, RunKernel):
-            return ast.Subscript(ast.Variable(self.slot), ())
-        parts = [*trees.walk(self.before.program)]
-        [value] = [self.before.renamed(n.value) for n in parts if isinstance(n, ast.Assign)]
-        is_sum = any(isinstance(n, ast.Loop) for n in parts)
-        return ast.Call(ast.Variable("sum"), (value,)) if is_sum else value
-
 
 @record(slots=True)
 class SlotSize(Node):
@@ -104,10 +81,6 @@ class SlotSize(Node):
     slot: str
     mode: int
 
-    @property
-    def in_script(self) -> Node:
-        return ast.Call(ast.Variable("size"), (ast.Variable(self.slot), ast.Literal(self.mode + 1)))
-
 
 @record(slots=True)
 class StoredCount(Node):
@@ -115,20 +88,12 @@ class StoredCount(Node):
 
     slot: str
 
-    @property
-    def in_script(self) -> Node:
-        return ast.Call(ast.Variable("countstored"), (ast.Variable(self.slot),))
-
 
 @record(slots=True)
 class RaiseError(Node):
     """Stop with an error of kind type."""
 
     message: str
-
-    @property
-    def in_script(self) -> Node:
-        return ast.Call(ast.Variable("error"), (ast.Text((self.message,)),))
 
 
 @record(slots=True)
@@ -157,5 +122,30 @@ class Unit(Node):
 
 def in_script(node: Any) -> Any:
     """A part of a unit as it would be in a script."""
-    own = getattr(node, "in_script", None)
-    return trees.map_children(in_script, node) if own is None else in_script(own)
+    name = ast.Variable(getattr(node, "slot", ""))
+    match node:
+        case RunKernel():
+            return in_script(ast.KernelNode(node.renamed(node.program)))
+        case Make(_, format, sizes):
+            level = ast.Variable(str(format))
+            made = ast.Call(ast.Variable("Tensor"), (level, *map(in_script, sizes)))
+            return ast.Let((name,), None, made if sizes else level)
+        case ExchangeSlots(_, other):
+            both = ast.Variable(other), name
+            return ast.Let(both[::-1], None, ast.Group(both))
+        case ScalarValue(_, RunKernel() as before):
+            parts = [*trees.walk(before.program)]
+            [value] = [before.renamed(n.value) for n in parts if isinstance(n, ast.Assign)]
+            is_sum = any(isinstance(n, ast.Loop) for n in parts)
+            return in_script(ast.Call(ast.Variable("sum"), (value,)) if is_sum else value)
+        case ScalarValue():
+            return ast.Subscript(name, ())
+        case SlotSize(_, mode):
+            return ast.Call(ast.Variable("size"), (name, ast.Literal(mode + 1)))
+        case StoredCount():
+            return ast.Call(ast.Variable("countstored"), (name,))
+        case RaiseError(message):
+            return ast.Call(ast.Variable("error"), (ast.Text((message,)),))
+        case Called(body):
+            return in_script(body)
+    return trees.map_children(in_script, node)

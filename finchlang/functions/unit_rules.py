@@ -9,16 +9,7 @@ from typing import Any
 
 from finchlang.base.errors import Bug
 from finchlang.base.records import record
-from finchlang.functions.unit import (
-    ExchangeSlots,
-    Make,
-    RaiseError,
-    RunKernel,
-    ScalarValue,
-    SlotSize,
-    StoredCount,
-    Unit,
-)
+from finchlang.functions import unit as loop_ir
 from finchlang.host import ir
 from finchlang.host.construct import ZERO, compare, op
 from finchlang.host.engine import Machine, Rule, Step, Tracer, rule
@@ -48,7 +39,7 @@ from finchlang.tensors.array_base import MAX_DIMENSION
 from finchlang.tensors.bind import Bound
 
 #: the types of the numbers of each kernel of a unit
-Kernels = dict[RunKernel, dict[str, Type]]
+Kernels = dict[loop_ir.RunKernel, dict[str, Type]]
 
 
 @record(eq=False)
@@ -75,7 +66,7 @@ class UnitBody(FunctionBody):
     found: Kernels = field(default_factory=Kernels)
     slots: Mapping[str, Bound] = field(default_factory=dict)
     fixed: frozenset[str] = frozenset()
-    kernels: Mapping[RunKernel, KernelToRun] = field(default_factory=dict)
+    kernels: Mapping[loop_ir.RunKernel, KernelToRun] = field(default_factory=dict)
     kernel_rules: tuple[Rule, ...] = ()
     homes: dict[str, ir.Cell] = field(default_factory=dict)
 
@@ -84,7 +75,9 @@ class UnitBody(FunctionBody):
         return UNIT_EXPRESSIONS
 
 
-def body_of(unit: Unit, names: BodyNames, formats: Mapping[str, Any], **more: Any) -> UnitBody:
+def body_of(
+    unit: loop_ir.Unit, names: BodyNames, formats: Mapping[str, Any], **more: Any
+) -> UnitBody:
     """What is static of a unit; what it hands back is in cells."""
     row = operator(Operation("loop", unit.numbers, ast.Script((unit.body,))))
     assert isinstance(row, StagedOperator)
@@ -93,7 +86,7 @@ def body_of(unit: Unit, names: BodyNames, formats: Mapping[str, Any], **more: An
 
 
 def run_unit(
-    unit: Unit,
+    unit: loop_ir.Unit,
     body: UnitBody,
     host: Host,
     args: list[ir.Expr],
@@ -108,7 +101,7 @@ def run_unit(
     Machine(rules, tracer).run(unit.body, BodyState(host, body, values, mark, limit))
 
 
-def types_of(unit: Unit, formats: Mapping[str, Any]) -> tuple[dict[str, Type], Kernels]:
+def types_of(unit: loop_ir.Unit, formats: Mapping[str, Any]) -> tuple[dict[str, Type], Kernels]:
     """The types of all numbers that a unit assigns, and of the numbers of its kernels, given the types of
     its arguments and the levels of its slots. Raises FinchError "type" for a name that has two types, or
     may have no value where it is used."""
@@ -127,7 +120,7 @@ def kernel(machine: Machine, term: ast.Node, state: BodyState) -> Step | None:
     """⟨numbers, s⟩ ⇒ n..., ⟨program[n...], kernel(s)⟩ → kernel(s')  ⟹  ⟨@finch program, s⟩ → s'
 
     The kernel's rules run it, in the memory of its slots."""
-    if not isinstance(term, RunKernel):
+    if not isinstance(term, loop_ir.RunKernel):
         return None
     host, unit = state.host, state.body
     numbers = {own: host.let(evaluate(machine, expr, state), own) for own, expr in term.numbers}
@@ -169,7 +162,7 @@ def make(machine: Machine, term: ast.Node, state: BodyState) -> Step | None:
     """⟨sizes, s⟩ ⇒ n..., 0 ≤ n, ⟨declare, s⟩ → s'  ⟹  ⟨slot = Tensor(format, sizes...), s⟩ → s'
 
     A tensor that was given to the unit, and is in the slot, goes to where it rests before."""
-    if not isinstance(term, Make):
+    if not isinstance(term, loop_ir.Make):
         return None
     host, unit = state.host, state.body
     message = f"a size must be in 0..{MAX_DIMENSION}, not {{}}"
@@ -180,7 +173,7 @@ def make(machine: Machine, term: ast.Node, state: BodyState) -> Step | None:
     numbers = {name: number for number, name in enumerate(unit.slots)}
     for given, rest in term.rests if unit.slots else ():
         is_here = compare("eq", host.get(unit.homes[term.slot]), numbers[given])
-        move = ExchangeSlots(term.slot, rest, span=term.span)
+        move = loop_ir.ExchangeSlots(term.slot, rest, span=term.span)
         host.branch(is_here, partial(perform, machine, move, state))
     return term.declare, state
 
@@ -188,7 +181,7 @@ def make(machine: Machine, term: ast.Node, state: BodyState) -> Step | None:
 @rule("Exchange", says="Two tensors change places.")
 def exchange(machine: Machine, term: ast.Node, state: BodyState) -> Step | None:
     """⟨a, b = b, a, s⟩ → s[a ↦ s(b), b ↦ s(a)]: memory, counters, sizes and homes of two slots"""
-    if not isinstance(term, ExchangeSlots):
+    if not isinstance(term, loop_ir.ExchangeSlots):
         return None
     host, unit = state.host, state.body
     if not unit.slots:
@@ -218,7 +211,7 @@ def call(machine: Machine, term: ast.Node, state: BodyState) -> Step | None:
 @rule("Fail", says="The program stops with an error.")
 def fail(machine: Machine, term: ast.Node, state: BodyState) -> Step | None:
     """⟨error(message), s⟩ → error"""
-    if not isinstance(term, RaiseError):
+    if not isinstance(term, loop_ir.RaiseError):
         return None
     message = term.message.replace("{", "{{").replace("}", "}}")
     state.host.fail("type", message, (), term.span)
@@ -235,7 +228,7 @@ ALL = (*UNIT_RULES, *table.ALL)
 
 
 @rule("Entry", says="The entry is read.")
-def entry(machine: Machine, term: ScalarValue, state: BodyState, given: ir.Expr) -> ir.Expr:
+def entry(machine: Machine, term: loop_ir.ScalarValue, state: BodyState, given: ir.Expr) -> ir.Expr:
     """⟨x[], s⟩ → s(x); an entry that a kernel reads is in a scalar of its own"""
     unit, before = state.body, term.before
     level: Level = unit.formats[term.slot]
@@ -250,7 +243,7 @@ def entry(machine: Machine, term: ScalarValue, state: BodyState, given: ir.Expr)
 
 
 @rule("Size", says="The size of the tensor is read.")
-def size(machine: Machine, term: SlotSize, state: BodyState, given: ir.Expr) -> ir.Expr:
+def size(machine: Machine, term: loop_ir.SlotSize, state: BodyState, given: ir.Expr) -> ir.Expr:
     """⟨size(x, mode), s⟩ → n of s(x)"""
     if not state.body.slots:
         return ir.Var(term.slot, Int64)
@@ -261,7 +254,9 @@ def size(machine: Machine, term: SlotSize, state: BodyState, given: ir.Expr) -> 
 
 
 @rule("Stored", says="The stored positions are counted.")
-def stored(machine: Machine, term: StoredCount, state: BodyState, given: ir.Expr) -> ir.Expr:
+def stored(
+    machine: Machine, term: loop_ir.StoredCount, state: BodyState, given: ir.Expr
+) -> ir.Expr:
     """⟨countstored(x), s⟩ → how many positions s(x) has"""
     if not state.body.slots:
         return ir.Var(term.slot, Int64)
@@ -271,9 +266,9 @@ def stored(machine: Machine, term: StoredCount, state: BodyState, given: ir.Expr
 
 UNIT_EXPRESSIONS: dict[type, Rule] = {
     **EXPRESSIONS,
-    ScalarValue: entry,
-    SlotSize: size,
-    StoredCount: stored,
+    loop_ir.ScalarValue: entry,
+    loop_ir.SlotSize: size,
+    loop_ir.StoredCount: stored,
 }
 
 

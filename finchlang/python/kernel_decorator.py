@@ -16,15 +16,15 @@ from finchlang.algebra.program_context import root
 from finchlang.base.errors import FinchError, Source
 from finchlang.base.late import late
 from finchlang.calls.arguments import MAKERS
-from finchlang.calls.environment import assigned_names
 from finchlang.calls.runner import KernelEvent, Observer
 from finchlang.python.callables import from_callable
 from finchlang.python.from_python import from_python
 from finchlang.python.session import Session
 from finchlang.python.translate_source import definition_of, file_called
-from finchlang.script.functions import PREDEFINED, FinchFunction
+from finchlang.script.checker import free_names
+from finchlang.script.functions import FinchFunction
 from finchlang.syntax import nodes as syntax
-from finchlang.syntax.traversal import EnoughFrames, binds, block, replace, walk
+from finchlang.syntax.traversal import block, replace, walk
 from finchlang.text.print import pretty
 from finchlang.text.tree_cache import script_of
 
@@ -157,7 +157,7 @@ def _of_text(text: str, source: Source, session: Session | None = None) -> Kerne
         own.execute(script)
         function = own[last.name]
     else:
-        function = _function(own, script, tuple(_free(script)))
+        function = _function(own, script, tuple(free_names(script)))
     made = kernel_of(function, own, text)
     made._pickled = (_of_text, (text, source)) if session is None else None
     return made
@@ -193,7 +193,7 @@ def _decorated(function: FunctionType, frame: FrameType, session: Session) -> Ke
     signature = inspect.signature(function)
     names = tuple(signature.parameters)
     around = {**function.__globals__, **frame.f_locals}
-    for name, node in _free(script).items():
+    for name, node in free_names(script).items():
         if name in names:
             continue
         if not callable(around.get(name)):
@@ -221,44 +221,6 @@ def _source(text: str, file: str, lines: list[str], first: int | None, last: int
         return Source(text, f"<kernel at {file}:{first}>")
     before = whole[:at]
     return Source("\n" * before.count("\n") + " " * (at - before.rfind("\n") - 1) + text, file)
-
-
-def own_names(script: syntax.Node) -> set[str]:
-    """The names that a script binds somewhere itself, and the predefined names."""
-    own = {*PREDEFINED}
-    for node in walk(script):
-        match node:
-            case syntax.Function(name, parameters):
-                own |= {name, *parameters}
-            case syntax.Lambda(parameters):
-                own |= {*parameters}
-            case syntax.For(variable, _, _, names):
-                own |= {variable, *names}
-            case syntax.Comprehension(names=names):
-                own |= {name for each in names for name in each}
-            case syntax.Local(values):
-                own |= {name for name, _ in values}
-            case syntax.Try(name=name):
-                own.add(name)
-            case syntax.Loop() | syntax.Define():
-                own.update(binds(node))
-            case syntax.Macro("properties" | "case" | "iterate", (_, *laws)):
-                inside = (n for law in laws for n in walk(law))
-                own |= assigned_names(node) | {n.name for n in inside if type(n) is syntax.Variable}
-            case syntax.Let():
-                own |= assigned_names(node)
-    return own
-
-
-def _free(script: syntax.Node) -> dict[str, syntax.Variable]:
-    """The free names of a script, each with its first use, in the order of these."""
-    with EnoughFrames():
-        nodes, own = list(walk(script)), own_names(script)
-    found: dict[str, syntax.Variable] = {}
-    for node in sorted(nodes, key=lambda n: (n.span.line, n.span.column) if n.span else (0, 0)):
-        if isinstance(node, syntax.Variable) and node.name not in own and node.name.isidentifier():
-            found.setdefault(node.name, node)
-    return found
 
 
 def _returning(script: syntax.Script) -> syntax.Script:

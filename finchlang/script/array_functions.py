@@ -58,15 +58,16 @@ def elementwise(op: Any, args: list[lazy.Expression]) -> lazy.Expression:
             texts = [size_text(arg.shape) for arg in args if arg.shape]
             message = f"arrays of sizes {' and '.join(texts)} do not broadcast"
             raise FinchError("dimension", message)
-    parts = []
-    for arg in args:
-        new = order - len(arg.shape) if arg.shape else 0
-        parts.append(
-            lazy.View(arg, tuple(range(order - new)), arg.shape + (1,) * new) if new else arg
-        )
+    parts = [widened(arg, order) if arg.shape else arg for arg in args]
     if isinstance(op, str) and len(parts) > 2 and op in ("+", "*", "&&", "||", "min", "max"):
         return reduce(lambda a, b: lazy.apply(op, a, b), parts)
     return lazy.apply(op, *parts)
+
+
+def widened(array: lazy.Expression, order: int) -> lazy.Expression:
+    """An array with modes of size 1 after its own, so that it has `order` of them."""
+    new = order - len(array.shape)
+    return lazy.View(array, tuple(range(order - new)), array.shape + (1,) * new) if new else array
 
 
 def summed(op: Any, arg: lazy.Expression, axes: tuple[int, ...], keepdims: bool = False) -> Any:
@@ -137,24 +138,19 @@ def _corrected(function: Callable[..., Any]) -> Callable[..., Any]:
     return partial(function, correction=1)
 
 
-def _columns(arrays: tuple[lazy.Array, ...], order: int) -> list[lazy.Array]:
-    """Arrays with modes of size 1 after their own, so that they have `order` of them."""
-    parts = []
-    for array in arrays:
-        node, new = array.node, order - len(array.shape)
-        shape = array.shape + (1,) * new
-        parts.append(lazy.Array(lazy.View(node, tuple(range(order - new)), shape) if new else node))
-    return parts
+def _of_one_order(arrays: tuple[lazy.Array, ...], least: int = 0) -> list[lazy.Array]:
+    order = max(least, *[len(array.shape) for array in arrays])
+    return [lazy.Array(widened(array.node, order)) for array in arrays]
 
 
 def _kron(*arrays: lazy.Array) -> lazy.Array:
-    return namespace.kron(*_columns(arrays, max(len(array.shape) for array in arrays)))
+    return namespace.kron(*_of_one_order(arrays))
 
 
 def stacked(axis: int, *arrays: lazy.Array) -> lazy.Array:
     """Arrays side by side (axis 1) or one below the other (0); numbers and vectors get the modes of the
     others, vectors as columns. Raises FinchError "dimension"."""
-    parts = _columns(arrays, max(axis + 1, *[len(array.shape) for array in arrays]))
+    parts = _of_one_order(arrays, axis + 1)
     others = {(*part.shape[:axis], *part.shape[axis + 1 :]) for part in parts}
     if len(others) > 1:
         raise not_stacked(axis, [array.shape for array in arrays])

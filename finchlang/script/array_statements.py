@@ -3,7 +3,7 @@ to elements with the types they have there; modes count from 1, and broadcast fr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -17,16 +17,9 @@ from finchlang.base.errors import FinchError
 from finchlang.calls.environment import Environment
 from finchlang.levels.element import typed_literal
 from finchlang.operators.operator_table import literal_type
-from finchlang.script.array_functions import (
-    ARRAYS,
-    FUNCTIONS,
-    elementwise,
-    operand,
-    operator_of,
-    product,
-    summed,
-)
-from finchlang.script.values import FinchRange, held, whole
+from finchlang.script import array_functions as table
+from finchlang.script.subscripts import ALL, index_of
+from finchlang.script.values import held
 from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.user_function import Operation
 from finchlang.tensors.array_base import size_text
@@ -36,6 +29,7 @@ from finchlang.text.literals import SPELLINGS
 #: the operators that are refused between arrays without a dot
 _SIGNS = {"/", "div", "%", "^", "&", "|", "xor", "<<", ">>", "==", "!=", "<", "<=", ">", ">="}
 
+_NONE: Mapping[str, Any] = {}
 Value = Callable[[ast.Node], Any]
 RunKernel = Callable[[ast.KernelNode, Environment], Any]
 
@@ -136,14 +130,8 @@ class _Elements:
                 return lazy.Constant(typed_literal(type.wrap(value), type))
             case ast.Call(ast.Variable(name), args):
                 return self.call(name, node.op, args)
-            case ast.KeywordCall(ast.Variable(name), args, keywords):
-                is_known = name in FUNCTIONS and not self.environment.has(name)
-                if not is_known or len(args) != 1 or [key for key, _ in keywords] != ["dims"]:
-                    hint = f"with `dims` of one array: {', '.join(FUNCTIONS)}"
-                    raise FinchError("type", f"this is not how `{name}` is called here", hint=hint)
-                return FUNCTIONS[name](
-                    lazy.Array(self.node(args[0])), self.value(keywords[0][1])
-                ).node
+            case ast.KeywordCall(ast.Variable(name), args, (("dims", dims),)):
+                return self.call(name, node.op, args, {"dims": self.value(dims)})
             case ast.Subscript(array, indices) if indices:
                 found = self.node(array)
                 if len(indices) != len(found.shape):
@@ -154,28 +142,33 @@ class _Elements:
             case ast.Subscript(array):
                 return self.node(array)
             case _:
-                return operand(self.value(node))
+                return table.operand(self.value(node))
 
-    def call(self, name: str, op: ast.Node, args: tuple[ast.Node, ...]) -> lazy.Expression:
-        if name in FUNCTIONS and args and not self.environment.has(name):
-            count = ARRAYS.get(name, 1)
+    def call(
+        self, name: str, op: ast.Node, args: tuple[ast.Node, ...], named: Mapping[str, Any] = _NONE
+    ) -> lazy.Expression:
+        if name in table.FUNCTIONS and args and not self.environment.has(name):
+            count = table.ARRAYS.get(name, 1)
             arrays = [lazy.Array(self.node(arg)) for arg in args[:count]]
-            return FUNCTIONS[name](*arrays, *map(self.value, args[count:])).node
+            return table.FUNCTIONS[name](*arrays, *map(self.value, args[count:]), **named).node
+        if named:
+            hint = f"with `dims` of one array: {', '.join(table.FUNCTIONS)}"
+            raise FinchError("type", f"this is not how `{name}` is called here", hint=hint)
         parts = [self.node(arg) for arg in args]
         if name[0] == ".":
-            return elementwise(SPELLINGS.get(name[1:], name[1:]), parts)
+            return table.elementwise(SPELLINGS.get(name[1:], name[1:]), parts)
         are_arrays = [bool(part.shape) for part in parts]
         if name == "*" and are_arrays == [True, True]:
-            return product(*parts)
+            return table.product(*parts)
         if name in _SIGNS and are_arrays == [True, True]:
             hint = f"write `.{name}` between their elements"
             raise FinchError("type", f"`{name}` is not defined between arrays", hint=hint)
-        return elementwise(self.operator(op), parts)
+        return table.elementwise(self.operator(op), parts)
 
     def operator(self, node: ast.Node) -> Any:
         """The operator of a name: its name in the table, or the Operation made of a script's function."""
         try:
-            found, functions = operator_of(self.value(node), getattr(node, "name", "this"))
+            found, functions = table.operator_of(self.value(node), getattr(node, "name", "this"))
         except FinchError as error:
             raise error.at(node.span) from None
         self.functions |= functions
@@ -184,16 +177,11 @@ class _Elements:
     def index(self, node: ast.Node, size: int) -> Any:
         """The index as Python's: from 0, a range as a slice. Raises FinchError "bounds"."""
         if isinstance(node, ast.Colon):
-            return slice(None)
+            return ALL
         if isinstance(node, ast.Extent):
             node = ast.Range(node.start, node.step, node.stop, span=node.span)
-        value = self.value(node)
-        is_range = isinstance(value, FinchRange)
-        places = list(value) if is_range else [whole(value, "an index")]
-        for place in (*places[:1], *places[-1:]):
-            if not 1 <= place <= size:
-                raise FinchError("bounds", f"index {place} of a mode of size {size}", node.span)
-        return value.slice if is_range else places[0] - 1
+        with told(node):
+            return index_of(self.value(node), size)
 
 
 class _Einsum(_Elements):
@@ -232,7 +220,7 @@ class _Einsum(_Elements):
                 message = f"`=` does not say how `{name}` is reduced"
                 raise FinchError("type", message, value.span, "write `+=`, `max=` or `<<f>>=`")
             return result, False
-        return summed(self.operator(op), result, axes), False
+        return table.summed(self.operator(op), result, axes), False
 
     def _node(self, node: ast.Node) -> lazy.Expression:
         if not isinstance(node, (ast.Index, ast.Access)):
@@ -247,7 +235,7 @@ class _Einsum(_Elements):
 
     def _part(self, access: ast.Access) -> tuple[lazy.Expression, tuple[ast.Node, ...]]:
         """What an access reads, without the modes indexed by a number, and the other modes' indices."""
-        array = operand(self.value(access.tensor))
+        array = table.operand(self.value(access.tensor))
         if len(access.indices) != len(array.shape):
             message = f"{len(access.indices)} indices of an array of {len(array.shape)} modes"
             raise FinchError("dimension", message, access.span)
@@ -260,12 +248,16 @@ class _Einsum(_Elements):
                 message = "the ends of a window are numbers of the script"
                 raise FinchError("type", message, index.span)
         keys = [
-            slice(None) if isinstance(index, ast.Index) else self.index(index, size)
+            ALL if isinstance(index, ast.Index) else self.index(index, size)
             for index, size in zip(ranges, array.shape, strict=True)
         ]
         names = [i.args[0] if isinstance(i, ast.Call) else i for i in access.indices]
         kept = tuple([name for name in names if isinstance(name, ast.Index)])
         return getitem(lazy.Array(array), tuple(keys)).node, kept
 
-    def call(self, name: str, op: ast.Node, args: tuple[ast.Node, ...]) -> lazy.Expression:
-        return elementwise(self.operator(op), list(map(self.node, args)))
+    def call(
+        self, name: str, op: ast.Node, args: tuple[ast.Node, ...], named: Mapping[str, Any] = _NONE
+    ) -> lazy.Expression:
+        if named:
+            return super().call(name, op, args, named)
+        return table.elementwise(self.operator(op), list(map(self.node, args)))

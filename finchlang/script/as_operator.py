@@ -348,19 +348,26 @@ class _Closing:
         if row is None:
             message = f"`{name}` is {kind_of(value)}, which `{self.name}` cannot call in a kernel"
             raise FinchError("type", message, span, _ALLOWED)
-        least, most = row.arity
-        meant: ast.Node = ast.Variable(row.name, span=span)
         if row.node is not None:  # an operator of the language with declared laws
-            meant = trees.replace(row.node, span=span)
             self.functions.append((row.node, row))
-        if row.associative and len(args) > most:
-            return reduce(lambda a, b: ast.Call(meant, (a, b), span=node.span), args)
-        check_count(name, row.arity, len(args), node.span)
-        return ast.Call(meant, args, span=node.span)
+        return applied(row, op, args, node.span)
 
     def recursive(self, name: str, span: Span | None) -> FinchError:
         message = f"`{name}` calls itself, which an operator cannot do"
         return FinchError("type", message, span, "write it as a loop")
+
+
+def applied(
+    row: Operator, op: ast.Variable, args: tuple[ast.Node, ...], span: Span | None
+) -> ast.Node:
+    """The call of an operator of the table by this name; one that is associative takes more arguments.
+    Raises FinchError "type" for another number of arguments."""
+    meant = ast.Variable(row.name) if row.node is None else row.node
+    meant = trees.replace(meant, span=op.span)
+    if row.associative and len(args) > row.arity[1]:
+        return reduce(lambda a, b: ast.Call(meant, (a, b), span=span), args)
+    check_count(op.name, row.arity, len(args), span)
+    return ast.Call(meant, args, span=span)
 
 
 def check_count(

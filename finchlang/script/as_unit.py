@@ -7,8 +7,8 @@ from typing import Any
 
 from finchlang.base.errors import Span
 from finchlang.calls.arguments import SCALAR, TENSOR
-from finchlang.calls.environment import Environment, assigned_names
-from finchlang.functions import unit as ir
+from finchlang.calls.environment import assigned_names
+from finchlang.functions import unit as loop_ir
 from finchlang.script.functions import PREDEFINED, FinchFunction
 from finchlang.script.unit_expressions import UnitExpressions
 from finchlang.script.unit_names import (
@@ -37,7 +37,7 @@ class Units(UnitExpressions):
     """Turns one loop into a unit. Methods emit statements of the unit; those for expressions give their
     values. Raises NotStaged, or FinchError for what is an error wherever it runs."""
 
-    def unit(self, node: ast.Node, step: int = 1) -> ir.Unit:
+    def unit(self, node: ast.Node, step: int = 1) -> loop_ir.Unit:
         """The unit for a loop, or for the body of a function. The first numbers of a loop are how many
         rounds it takes at most and, of one over a range of this step, the first and the last integer that
         are left."""
@@ -49,26 +49,29 @@ class Units(UnitExpressions):
         locals = frozenset() if own else around.scope.owned - around.values.keys()
         self.root, self.start = CallFrame(frozenset(locals), around, True), names.moment()
         self.frames.append(self.root)
+        self.frame = self.root
         match node:
             case ast.While(condition, body):
-                self.loop(condition, body, self.root, node.span)
+                self.loop(condition, body, node.span)
             case ast.For():
                 start, stop = map(ast.Variable, own[1:])
                 by = None if step == 1 else ast.Literal(step)
-                self.turns(node, ast.Range(start, by, stop), self.root)
+                self.turns(node, ast.Range(start, by, stop))
             case _:
-                self.statement(node, self.root, True)
+                self.statement(node, True)
         flags = [*names.flags.values(), *([RETURNED] if self.root.exit is not None else [])]
         unset = [ast.Let((ast.Variable(f),), None, FALSE) for f in flags]
         body = ast.Script((*unset, *names.out), span=node.span)
         return self.made_whole(body, own, node.span)
 
-    def made_whole(self, body: ast.Script, own: tuple[str, ...], span: Span | None) -> ir.Unit:
+    def made_whole(self, body: ast.Script, own: tuple[str, ...], span: Span | None) -> loop_ir.Unit:
         """The unit with this body. Slots that exchange with those of given tensors get resting slots."""
         names = self.names
-        if sum(isinstance(n, ir.RunKernel) for n in trees.walk(body)) > KERNELS:
+        if sum(isinstance(n, loop_ir.RunKernel) for n in trees.walk(body)) > KERNELS:
             raise NotStaged(f"there are more than {KERNELS} kernels in it", span)
-        pairs = [(n.slot, n.other) for n in trees.walk(body) if isinstance(n, ir.ExchangeSlots)]
+        pairs = [
+            (n.slot, n.other) for n in trees.walk(body) if isinstance(n, loop_ir.ExchangeSlots)
+        ]
         rests: dict[str, list[tuple[str, str]]] = {}
         groups = []
         for group in slots_in(pairs):
@@ -83,7 +86,7 @@ class Units(UnitExpressions):
             groups.append(group)
 
         def with_rests(node: ast.Node) -> ast.Node:
-            if isinstance(node, ir.Make) and node.slot in rests:
+            if isinstance(node, loop_ir.Make) and node.slot in rests:
                 return replace(node, rests=tuple(rests[node.slot]))
             return node
 
@@ -97,7 +100,7 @@ class Units(UnitExpressions):
         if self.root.exit is not None:
             results += (RETURNED, *(item.name for item in items if isinstance(item, NumberName)))
         tensors = tuple(m.name for m in given if isinstance(m, SlotName))
-        return ir.Unit(
+        return loop_ir.Unit(
             *(body, tensors, tuple(names.made), numbers, results, tuple(groups), returned),
             fixed=tuple(s for s, k in names.kinds.items() if k not in (TENSOR, SCALAR)),
             is_loop=bool(own),
@@ -106,127 +109,127 @@ class Units(UnitExpressions):
 
     # ---------------------------------------------------------------- statements
 
-    def statement(
-        self, node: ast.Node, frame: CallFrame | Environment, is_last: bool = False
-    ) -> None:
+    def statement(self, node: ast.Node, is_last: bool = False) -> None:
         """Emit a statement; one that `is_last` in a function gives its value."""
         value: Any = None
         match node:
             case ast.Script(statements):
                 statements = flat(statements)
                 for k, each in enumerate(statements):
-                    self.statement(each, frame, is_last and k == len(statements) - 1)
+                    self.statement(each, is_last and k == len(statements) - 1)
                     if NEXT not in ways(each):
                         return  # the rest is never reached
                 return
             case ast.If(branches):
-                self.choose(arms(branches), frame, is_last, node.span)
+                self.choose(arms(branches), is_last, node.span)
                 return
             case ast.Let():
-                value = self.let(node, frame)
+                value = self.let(node)
             case ast.While(condition, body):
-                self.loop(condition, body, frame, node.span)
+                self.loop(condition, body, node.span)
             case ast.For():
-                self.count(node, frame)
+                self.count(node)
             case ast.Break() | ast.Continue():
                 self.names.reconcile(self.loops[-1](), node.span)
                 self.names.emit(node)
             case ast.Return(given):
-                found = None if given is None else self.value(given, frame)
-                self.leave(frame, found, node.span)
+                found = None if given is None else self.value(given)
+                self.leave(found, node.span)
                 self.names.emit(ast.Return(None, span=node.span))
                 return
             case ast.KernelNode():
-                value = self.kernel(node, frame)
+                value = self.kernel(node)
             case ast.Call(ast.Variable("&&" | "||" as name), (holds, leave)) if (
                 not is_last or isinstance(leave, (ast.Break, ast.Continue, ast.Return))
             ):
                 taken = leave if name == "&&" else ast.Script(())
                 other = ast.Script(()) if name == "&&" else leave
-                self.choose(((holds, taken), (ast.Literal(True), other)), frame, False, node.span)
-            case ast.Call(ast.Variable("error") as op, args) if self.is_builtin(op, frame):
+                self.choose(((holds, taken), (ast.Literal(True), other)), False, node.span)
+            case ast.Call(ast.Variable("error") as op, args) if self.is_builtin(op):
                 self.fail(args, "", node.span)
                 value = Static(None)
             case ast.Macro("assert", (condition, *said)):
-                self.check(condition, tuple(said), frame, node.span)
+                self.check(condition, tuple(said), node.span)
             case ast.Local():
-                self.local(node, frame, is_last)
+                self.local(node, is_last)
                 return
             case ast.Function() | ast.Macro() | ast.Try():
                 what = "@" + node.name if isinstance(node, ast.Macro) else _WORDS[type(node)]
                 raise NotStaged(f"{what} stands in the loop", node.span)
             case _:
-                value = self.value(node, frame)
+                value = self.value(node)
                 for item in () if is_last else _items(value):
                     if isinstance(item, ast.Node) and not isinstance(item, _SAFE):
                         self.emit(item)  # it may fail
         if is_last:
-            self.leave(frame, value, node.span)
+            self.leave(value, node.span)
 
-    def local(self, node: ast.Local, frame: CallFrame | Environment, is_last: bool) -> None:
+    def local(self, node: ast.Local, is_last: bool) -> None:
         """`let`: its names, and those that its body assigns first, are its own."""
-        before = len(self.frames)
+        before, around = len(self.frames), self.frame
         for name, given in node.values:
-            value = self.value(given, frame)
-            frame = CallFrame(frozenset((name,)), frame)
-            self.frames.append(frame)
-            self.names.assign((id(frame), name), value, node.span)
-        own = frozenset(n for n in assigned_names(node.body) if not is_local(n, frame))
-        frame = CallFrame(own, frame)
-        self.frames.append(frame)
-        self.statement(node.body, frame, is_last)
-        inner = {id(f) for f in self.frames[before:]}
+            value = self.value(given)
+            key = id(self.enter(frozenset((name,)))), name
+            self.names.assign(key, value, node.span)
+        self.enter(frozenset(n for n in assigned_names(node.body) if not is_local(n, self.frame)))
+        self.statement(node.body, is_last)
+        inner, self.frame = {id(f) for f in self.frames[before:]}, around
         self.names.values = {k: v for k, v in self.names.values.items() if k[0] not in inner}
 
-    def let(self, node: ast.Let, frame: CallFrame | Environment) -> Any:
+    def enter(self, owned: frozenset[str]) -> CallFrame:
+        """Go into a scope that owns these names."""
+        self.frame = CallFrame(owned, self.frame)
+        self.frames.append(self.frame)
+        return self.frame
+
+    def let(self, node: ast.Let) -> Any:
         targets, op, given = node.targets, node.op, node.value
         if op is not None:
             given = ast.Call(ast.Variable(op, span=node.span), (targets[0], given), span=node.span)
         if len(targets) == 1:
-            value = self.value(given, frame)
-            self.store(targets[0], value, frame)
+            value = self.value(given)
+            self.store(targets[0], value)
             return value
         if isinstance(given, ast.Group):
-            found = self.several(given.items, frame)
+            found = self.several(given.items)
         else:
-            whole = self.value(given, frame)
+            whole = self.value(given)
             found = [*whole.items] if isinstance(whole, Several) else []
         if len(found) < len(targets):
             raise NotStaged("this is no tuple of as many values", given.span)
         # all values are there before the first is assigned
         found = [self.kept(v) if isinstance(v, ast.Node) else v for v in found]
         for target, value in zip(targets, found, strict=False):
-            self.store(target, value, frame)
+            self.store(target, value)
         return Several(tuple(found))
 
-    def store(self, target: ast.Node, value: Any, frame: CallFrame | Environment) -> None:
+    def store(self, target: ast.Node, value: Any) -> None:
         """Assign a value to a name or to an entry of a tensor."""
         if isinstance(target, ast.Variable):
-            self.names.assign(self.names.key(target.name, frame), value, target.span)
+            self.names.assign(self.names.key(target.name, self.frame), value, target.span)
             return
         assert isinstance(target, ast.Subscript)
-        self.set_entry(target, self.expression_of(value, target.span), frame)
+        self.set_entry(target, self.expression_of(value, target.span))
 
-    def is_builtin(self, op: ast.Variable, frame: CallFrame | Environment) -> bool:
+    def is_builtin(self, op: ast.Variable) -> bool:
         """Whether a name means what it does in the language."""
-        found = self.names.meaning(op.name, frame, op.span)
+        found = self.meaning(op.name, op.span)
         return isinstance(found, Static) and found.value is PREDEFINED.get(op.name)
 
     def fail(self, args: tuple[ast.Node, ...], head: str, span: Span | None) -> None:
         """Emit an error, with the message as it is written: the script runs what fails once more, and puts
         the values in."""
         said = [arg.parts[0] if _is_plain(arg) else pretty(arg) for arg in args]  # type: ignore
-        self.emit(ir.RaiseError(head + "".join(map(str, said)), span=span))
+        self.emit(loop_ir.RaiseError(head + "".join(map(str, said)), span=span))
 
     def check(
         self,
         condition: ast.Node,
         said: tuple[ast.Node, ...],
-        frame: CallFrame | Environment,
         span: Span | None,
     ) -> None:
         """`@assert`."""
-        found = self.value(condition, frame)
+        found = self.value(condition)
         holds = self.expression_of(found, condition.span)
         said = said or (ast.Text((condition.span.text if condition.span else "?",)),)
         failing, _ = self.names.within(lambda: self.fail(said, "assertion failed: ", span))
@@ -238,29 +241,28 @@ class Units(UnitExpressions):
     def choose(
         self,
         branches: tuple[tuple[ast.Node, ast.Node], ...],
-        frame: CallFrame | Environment,
         is_last: bool,
         span: Span | None,
     ) -> None:
         (condition, body), *others = branches
         if condition == ast.Literal(True):
-            self.statement(body, frame, is_last)
+            self.statement(body, is_last)
             if is_last and not flat((body,)):
-                self.leave(frame, None, span)
+                self.leave(None, span)
             return
-        found = self.value(condition, frame)
+        found = self.value(condition)
         more = tuple(others)
         if isinstance(found, (Static, ast.Literal)):
             if found.value is True:
-                self.statement(body, frame, is_last)
+                self.statement(body, is_last)
             elif found.value is False:
-                self.choose(more, frame, is_last, span)
+                self.choose(more, is_last, span)
             else:
                 raise NotStaged("this condition is no Bool", condition.span)
             return
         names, holds = self.names, self.expression_of(found, condition.span)
-        then, after = names.within(lambda: self.statement(body, frame, is_last))
-        other, behind = names.within(lambda: self.choose(more, frame, is_last, span))
+        then, after = names.within(lambda: self.statement(body, is_last))
+        other, behind = names.within(lambda: self.choose(more, is_last, span))
         goes_on = [NEXT in ways(ast.If(((ast.Literal(True), body),))), _goes_on(more)]
         if all(goes_on):
             other = names.join(after, behind, other, span)
@@ -269,18 +271,16 @@ class Units(UnitExpressions):
         otherwise = ((ast.Literal(True), other),) if other.statements else ()
         names.emit(ast.If(((holds, then), *otherwise), span=span))
 
-    def loop(
-        self, condition: ast.Node, body: ast.Node, frame: CallFrame | Environment, span: Span | None
-    ) -> None:
+    def loop(self, condition: ast.Node, body: ast.Node, span: Span | None) -> None:
         """A loop, at whose beginning names mean the same in each round, and as much behind it."""
         names, holds = self.names, list[ast.Node]()
         before = names.moment()
 
         def test() -> None:
-            holds.append(self.expression_of(self.value(condition, frame), condition.span))
+            holds.append(self.expression_of(self.value(condition), condition.span))
 
         def step() -> None:
-            self.statement(body, frame)
+            self.statement(body)
             if NEXT in ways(body):
                 names.reconcile(before(), span)
 
@@ -300,38 +300,37 @@ class Units(UnitExpressions):
         numbers = {k: v for k, v in after.items() if isinstance(v, NumberName)}
         self.names.values = numbers | before
 
-    def count(self, node: ast.For, frame: CallFrame | Environment) -> None:
+    def count(self, node: ast.For) -> None:
         if not isinstance(node.iterable, ast.Range):
             raise NotStaged("the loop is not over a range", node.iterable.span)
         given = node.iterable
-        step = None if given.step is None else self.value(given.step, frame)
+        step = None if given.step is None else self.value(given.step)
         if step is not None and not (
             isinstance(step, ast.Literal) and type(step.value) is int and step.value
         ):
             raise NotStaged("the step of the range is no integer that is known", given.span)
-        ends = self.several((given.start, given.stop), frame)
+        ends = self.several((given.start, given.stop))
         start, stop = (self.expression_of(end, given.span) for end in ends)
-        self.turns(node, ast.Range(start, step, stop, span=given.span), frame)
+        self.turns(node, ast.Range(start, step, stop, span=given.span))
 
-    def turns(self, node: ast.For, range: ast.Range, frame: CallFrame | Environment) -> None:
+    def turns(self, node: ast.For, range: ast.Range) -> None:
         """A loop over a range whose ends are expressions on numbers."""
         if node.names:
             raise NotStaged("the loop takes its values apart", node.span)
-        names = self.names
-        inner = CallFrame(frozenset((node.variable,)), frame)
-        self.frames.append(inner)
-        before, key = names.moment(), (id(inner), node.variable)
+        names, around = self.names, self.frame
+        before, key = names.moment(), (id(self.enter(frozenset((node.variable,)))), node.variable)
         variable = names.number(key)
 
         def round() -> None:
             names.values[key] = NumberName(variable)
-            self.statement(node.body, inner)
+            self.statement(node.body)
             if NEXT in ways(node.body):
                 names.reconcile(before(), node.span)
 
         self.loops.append(before)
         body, after = names.within(round)
         self.loops.pop()
+        self.frame = around
         self.behind(before(), after)
         names.emit(ast.For(variable, range, body, span=node.span))
 
@@ -361,26 +360,27 @@ class Units(UnitExpressions):
             raise NotStaged(f"{what} calls itself, or calls nest too deeply", span)
         frame = CallFrame(function.scope.owned, function.parent, True)
         self.frames.append(frame)
-        loops, self.loops = self.loops, []
+        loops, self.loops, around, self.frame = self.loops, [], self.frame, frame
         self.within.append(definition)
 
         def run() -> None:
             for name in parameters:
-                value = values[name] if name in values else self.value(defaults[name], frame)
+                value = values[name] if name in values else self.value(defaults[name])
                 names.assign((id(frame), name), value, span)
-            self.statement(definition.body, frame, True)
+            self.statement(definition.body, True)
 
         body, after = names.within(run)
         self.within.pop()
-        self.loops = loops
+        self.loops, self.frame = loops, around
         left = after if frame.exit is None else frame.exit
         names.values = {key: value for key, value in left.items() if key[0] != id(frame)}
         names.emit(Called(body, span=span))
         items = tuple(map(_read, _items(frame.result)))
         return Several(items) if isinstance(frame.result, Several) else items[0]
 
-    def leave(self, frame: CallFrame | Environment, value: Any, span: Span | None) -> None:
+    def leave(self, value: Any, span: Span | None) -> None:
         """Leave a function with a value: names outside of it mean the same wherever it is left."""
+        frame = self.frame
         while isinstance(frame, CallFrame) and not frame.is_function:
             frame = frame.parent
         assert isinstance(frame, CallFrame)

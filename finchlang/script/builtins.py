@@ -23,7 +23,7 @@ from finchlang.script import (
     whole_arrays,
 )
 from finchlang.script.lazy_values import Pending
-from finchlang.script.make_tensors import element_type, tensor_of
+from finchlang.script.make_tensors import element_type, tensor_of, type_and_sizes
 from finchlang.script.show import joined, kind_of, text
 from finchlang.syntax import nodes as ast, types
 from finchlang.tensors.array_base import LazyTensor, size_text
@@ -107,20 +107,6 @@ BUILTINS.add("time()", "seconds since 1970", time.time)
 # ------------------------------------------------------------------------------ tensors and arrays
 
 
-def _sizes(args: tuple[Any, ...]) -> tuple[types.Type, tuple[int, ...]]:
-    """An optional element type (Float64) and sizes, of the arguments of `zeros` and others."""
-    type = args[0] if args and isinstance(args[0], types.Type) else None
-    if len(args) == 2 and isinstance(args[1], types.Type):
-        hint = f"write `zeros({args[1].name}, {text(args[0])})`"
-        raise FinchError("type", "the element type stands before the sizes", hint=hint)
-    given = args[1:] if type else args
-    given = given[0] if len(given) == 1 and isinstance(given[0], tuple) else given
-    sizes = tuple(data.whole(a, "a size") for a in given)
-    if any(size < 0 for size in sizes):
-        raise FinchError("dimension", "a size cannot be negative")
-    return type or types.Float64, sizes
-
-
 def _full(name: str, sizes: tuple[int, ...], value: Any, dtype: np.dtype | None) -> np.ndarray:
     try:
         return full_aligned(sizes, value, np.array(value).dtype if dtype is None else dtype)
@@ -129,16 +115,15 @@ def _full(name: str, sizes: tuple[int, ...], value: Any, dtype: np.dtype | None)
         raise FinchError("resource", message) from None
 
 
-@BUILTINS.add("zeros(n...)", "an array of 0.0, or of a type's zero: `zeros(Int64, 3)`")
-def _zeros(*args: Any) -> np.ndarray:
-    type, sizes = _sizes(args)
-    return _full("zeros", sizes, 0, type.dtype)
+def _of_one_number(name: str, value: int, *args: Any) -> np.ndarray:
+    type, sizes = type_and_sizes(args)
+    return _full(name, sizes, value, type.dtype)
 
 
-@BUILTINS.add("ones(n...)", "an array of 1.0, or of a type's one")
-def _ones(*args: Any) -> np.ndarray:
-    type, sizes = _sizes(args)
-    return _full("ones", sizes, 1, type.dtype)
+_doc = "an array of 0.0, or of a type's zero: `zeros(Int64, 3)`"
+BUILTINS.add("zeros(n...)", _doc, partial(_of_one_number, "zeros", 0))
+_doc = "an array of 1.0, or of a type's one"
+BUILTINS.add("ones(n...)", _doc, partial(_of_one_number, "ones", 1))
 
 
 @BUILTINS.add("similar(A)", "an array or tensor like A, of zeros or the fill")
@@ -156,12 +141,12 @@ def _similar(value: Any) -> Any:
 def _filled(value: Any, *sizes: Any) -> np.ndarray:
     if not data.is_number(value):
         raise FinchError("type", f"an array is filled with a number, not {kind_of(value)}")
-    return _full("fill", _sizes(sizes)[1], value, None)
+    return _full("fill", type_and_sizes(sizes)[1], value, None)
 
 
 @BUILTINS.add("randn(n...; seed)", "an array of normal random numbers, or one number")
 def _normal(*args: Any, seed: int | None = None) -> Any:
-    shape = _sizes(args)[1]
+    shape = type_and_sizes(args)[1]
     found = np.random.default_rng(seed).standard_normal(shape)
     return np.asfortranarray(found) if shape else float(found)
 
@@ -174,13 +159,13 @@ def _normal(*args: Any, seed: int | None = None) -> Any:
 def _random(*args: Any, seed: int | None = None) -> Any:
     generator = np.random.default_rng(seed)
     if args and (isinstance(args[0], (list, data.FinchRange)) or data.is_array(args[0])):
-        (values, *sizes), shape = args, _sizes(args[1:])[1]
+        (values, *sizes), shape = args, type_and_sizes(args[1:])[1]
         if not (values := list(data.entries(values))):
             raise FinchError("type", "there is no entry to take")
         places = generator.integers(len(values), size=shape)
         taken = [values[place] for place in np.ravel(places, order="F")]
         return data.shaped(taken, shape) if sizes else taken[0]
-    type, shape = _sizes(args)
+    type, shape = type_and_sizes(args)
     found: Any
     if type.is_float:
         found = generator.random(shape, type.dtype)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import fields
+from collections.abc import Callable
 from typing import Any
 
 from finchlang.algebra.program_context import RESERVED
@@ -14,6 +13,7 @@ from finchlang.script.builtins import BUILTINS
 from finchlang.script.evaluate import Evaluator, RunKernel
 from finchlang.script.evaluate_expressions import Closure, unknown_name
 from finchlang.script.functions import PREDEFINED, FinchFunction
+from finchlang.script.values import Builtin
 from finchlang.syntax import nodes as ast, traversal as trees
 
 
@@ -106,56 +106,58 @@ class Checker(Evaluator):
         check = super().assertion(node, scope)
         return lambda env: None if self._checked else check(env)
 
-    def apply(
-        self,
-        function: Any,
-        args: list[Any],
-        keywords: dict[str, Any],
-        span: Span | None,
-        keeps: bool = False,
-    ) -> Any:
-        if function is BUILTINS["fwrite"]:
-            return ast.NOTHING
-        return super().apply(function, args, keywords, span, keeps)
+    def apply_builtin(self, function: Builtin, *call: Any) -> Any:
+        is_writing = function is BUILTINS["fwrite"]
+        return ast.NOTHING if is_writing else super().apply_builtin(function, *call)
 
 
 def unbound_names(script: ast.Node, environment: Environment) -> list[FinchError]:
     """Errors "unknown name" for the names that nothing in a script binds, each where it is first used, also
     in functions and branches that do not run. There are none if the script includes files, which may bind
     any name."""
-    bound = {*PREDEFINED, *RESERVED, *ast.MODES, *POLICIES, "_", "end", *environment.names()}
-    uses: dict[str, ast.Variable] = {}
-    left = [script]
-    while left:
-        node = left.pop()
-        if isinstance(node, ast.Annotated):
-            node = node.program
-        if isinstance(node, ast.Variable):
-            uses.setdefault(node.name, node)
-            continue
-        bound |= _strings(getattr(node, part.name) for part in fields(node) if part.name != "op")
-        if isinstance(node, ast.Let):
-            bound |= {target.name for target in node.targets if isinstance(target, ast.Variable)}
-        elif isinstance(node, ast.Index):
-            bound.add(node.name)
-        elif isinstance(node, ast.Define):
-            bound.add(node.variable.name)
-        if not (isinstance(node, ast.Macro) and node.name in ("properties", "case", "iterate")):
-            left += reversed(trees.children(node))
-    if "include" in uses:
+    if ast.Variable("include") in trees.walk(script):
         return []
-    wrong = [node for name, node in uses.items() if name not in bound and name.isidentifier()]
+    known = {*RESERVED, *ast.MODES, *POLICIES, "_", "end", *environment.names()}
+    wrong = [node for name, node in free_names(script).items() if name not in known]
+    bound = own_names(script) | known if wrong else known
     return [unknown_name(node.name, node.span, bound) for node in wrong]
 
 
-def _strings(values: Iterable[Any]) -> set[str]:
-    """The strings among the fields of a node and in their tuples: nodes name what they bind by strings."""
-    found: set[str] = set()
-    for value in values:
-        if isinstance(value, str):
-            found.add(value)
-        elif isinstance(value, tuple):
-            found |= _strings(value)
+def own_names(script: ast.Node) -> set[str]:
+    """The names that a script binds somewhere itself, and the predefined names."""
+    own = {*PREDEFINED}
+    for node in trees.walk(script):
+        match node:
+            case ast.Function(name, parameters):
+                own |= {name, *parameters}
+            case ast.Lambda(parameters):
+                own |= {*parameters}
+            case ast.For(variable, _, _, names):
+                own |= {variable, *names}
+            case ast.Comprehension(names=names):
+                own |= {name for each in names for name in each}
+            case ast.Local(values):
+                own |= {name for name, _ in values}
+            case ast.Try(name=name) | ast.Index(name):
+                own.add(name)
+            case ast.Loop() | ast.Define():
+                own.update(trees.binds(node))
+            case ast.Macro("properties" | "case" | "iterate", (_, *parts)) | ast.Annotated(parts):
+                inside = (n for part in parts for n in trees.walk(part))
+                own |= {n.name for n in inside if type(n) is ast.Variable} | assigned_names(node)
+            case ast.Let():
+                own |= assigned_names(node)
+    return own
+
+
+def free_names(script: ast.Node) -> dict[str, ast.Variable]:
+    """The free names of a script, each with its first use, in the order of these."""
+    with trees.EnoughFrames():
+        nodes, own = list(trees.walk(script)), own_names(script)
+    found: dict[str, ast.Variable] = {}
+    for node in sorted(nodes, key=lambda n: (n.span.line, n.span.column) if n.span else (0, 0)):
+        if isinstance(node, ast.Variable) and node.name not in own and node.name.isidentifier():
+            found.setdefault(node.name, node)
     return found
 
 

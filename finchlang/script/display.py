@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.base.errors import FinchError
+from finchlang.base.errors import FinchError, number_of
 from finchlang.base.paths import checked_path, replace_file
 from finchlang.script.picture import darkness, picture, spy_text, write_spy
 from finchlang.script.show import SMALL, entry, kind_of, show
@@ -48,10 +48,10 @@ def display_text(value: Any) -> str:
 def summary(tensor: Any, levels: list[LevelUse]) -> str:
     """A line with a tensor's element type, size, fill, number of stored entries and bytes."""
     leaf, total = levels[-1].level, sum(use.bytes for use in levels)
-    stored = _counted(tensor.countstored(), "entry", "entries")
+    stored = number_of(tensor.countstored(), "entry", "entries")
     return (
         f"{leaf.element_type} tensor of size {size_text(tensor.shape)}, "
-        f"fill {show(leaf.fill.value)}: {stored} stored, {_counted(total, 'byte')}"
+        f"fill {show(leaf.fill.value)}: {stored} stored, {number_of(total, 'byte')}"
     )
 
 
@@ -81,10 +81,6 @@ def _table(rows: list[tuple[str, ...]]) -> list[str]:
 
 def _entries(array: np.ndarray) -> str:
     return f"[{', '.join(map(entry, array))}]"
-
-
-def _counted(number: int, one: str, many: str | None = None) -> str:
-    return f"{number} {one if number == 1 else many or one + 's'}"
 
 
 # ------------------------------------------------------------------------------ HTML

@@ -17,13 +17,13 @@ from finchlang.calls.environment import OUTERMOST, Environment, Scope, assigned_
 from finchlang.calls.runner import Runner
 from finchlang.script import functions, law_declarations
 from finchlang.script.containers import items
-from finchlang.script.evaluate_calls import CALL_DEPTH, Calls
+from finchlang.script.evaluate_calls import Calls
 from finchlang.script.evaluate_expressions import Closure, Leave, RunKernel, named, placed
 from finchlang.script.show import show, text
-from finchlang.script.staged_loops import OVER, StagedLoop, StagedLoops, of_function
+from finchlang.script.staged_loops import OVER, StagedLoop, StagedLoops
 from finchlang.script.subscripts import set_subscript
 from finchlang.script.tensor_arithmetic import elementwise, forced, set_all
-from finchlang.script.values import FinchRange, shaped, truth
+from finchlang.script.values import shaped, truth
 from finchlang.syntax import nodes as ast
 from finchlang.syntax.traversal import EnoughFrames, replace
 from finchlang.text.literals import SPELLINGS
@@ -79,16 +79,6 @@ class Evaluator(Calls):
     def value_of(self, node: ast.Node, environment: Environment) -> Any:
         """The value of a node in an environment."""
         return self.closure(node, environment.scope)(environment)
-
-    def run_body(self, function: functions.FinchFunction, environment: Environment) -> Any:
-        loops = self.loops
-        if loops is not None and function.is_staged:
-            whole = function.whole = function.whole or of_function(function.definition)
-            # calls of the function within are not counted, and must not be too many
-            if whole.is_tried(environment) and self.depth < CALL_DEPTH // 2:
-                loops.rounds(whole, environment)  # leaves by `Leave` if it is done
-                whole.went_on()
-        return function.body(environment)
 
     def ready(self, script: ast.Node, scope: Scope) -> Closure:
         """A script as a closure, cached in case the same one is run again."""
@@ -236,16 +226,10 @@ class Evaluator(Calls):
                 while holds(env) and goes_on(env):
                     pass
                 return
-            round, tries = 0, loop.tries(env, None)
-            while True:
-                if round in tries:
-                    done = loops.rounds(loop, env)
-                    if done == OVER:
-                        return
-                    tries = tries if done is None else ()
+            run = loops.begin(loop, None)
+            while run is None or run.rest(env, None, 0) != OVER:
                 if not (holds(env) and goes_on(env)):
                     return
-                round += 1
 
         return interruptible(node.span, repeat)
 
@@ -258,21 +242,19 @@ class Evaluator(Calls):
         def iterate(env: Environment) -> None:
             found = entries(env)
             rest, round = iter(items(found)), 0
-            is_range = loops is not None and isinstance(found, FinchRange)
-            tries = loop.tries(env, found) if is_range else ()
+            run = None if loops is None else loops.begin(loop, found)
             while True:
-                if round in tries and loops is not None and round < len(found):
-                    done = loops.rounds(loop, env, found.after(round))
-                    if done == OVER:
-                        return
-                    tries = tries if done is None else ()
+                done = None if run is None else run.rest(env, found, round)
+                if done == OVER:
+                    return
+                if done:
                     rest = islice(rest, done, None)
                 item = next(rest, _END)
                 if item is _END or not goes_on(Environment(inner, env, taken_apart(item, names))):
                     return
                 round += 1
 
-        return interruptible(node.span, placed(node.span, iterate))
+        return interruptible(node.span, iterate)
 
     def body(self, node: ast.Node, scope: Scope) -> Callable[[Environment], bool]:
         """The function that runs a loop's body once, and returns whether the loop goes on."""
@@ -356,7 +338,7 @@ class Evaluator(Calls):
             return shaped(found, tuple(map(len, parts)))
 
         run = grid if node.is_grid else all_of
-        return interruptible(node.span, placed(node.span, run))
+        return interruptible(node.span, run)
 
     def Broadcast(self, node: ast.Broadcast, scope: Scope, keeps: bool = False) -> Closure:
         name = node.op.name if isinstance(node.op, ast.Variable) else ""
@@ -388,7 +370,7 @@ class Evaluator(Calls):
             found = elementwise(function, given, each)
             return found if keeps else forced(found, self.run_kernel)
 
-        return interruptible(span, placed(span, run))
+        return interruptible(span, run)
 
     def filled_in(self, node: ast.Call, scope: Scope) -> Closure:
         """`x .= e` and `A[:, 1] .= e`: sets the elements of what is there."""
@@ -500,10 +482,7 @@ class Evaluator(Calls):
             elif node.name == "case":
                 names = law_declarations.patterns(known, first)
                 definition = ast.Function(name.name, names, others[0], span=node.span)
-                inner = Scope(scope, {*definition.parameters})
-                body = functions.FinchFunction(
-                    definition, inner, env, self.closure(others[0], inner)
-                )
+                body = self.made(definition, scope)(env)
                 laws = law_declarations.with_case(known, first, body)
             else:
                 laws = law_declarations.with_region(known, first, others[0])
@@ -572,11 +551,13 @@ def taken_apart(item: Any, names: tuple[str, ...]) -> dict[str, Any]:
 
 
 def interruptible(span: Span | None, loop: Callable[[Environment], Any]) -> Closure:
-    """A loop that Ctrl-C stops with a FinchError "interrupted" at its place."""
+    """A loop that Ctrl-C stops with a FinchError "interrupted" at its place; also its errors are placed."""
 
     def run(env: Environment) -> Any:
         try:
             return loop(env)
+        except FinchError as error:
+            raise error.at(span) from None
         except KeyboardInterrupt:
             raise FinchError("interrupted", "stopped in this loop", span) from None
 

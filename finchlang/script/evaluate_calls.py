@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from finchlang.base.errors import FinchError, Span, number_of
@@ -10,17 +10,19 @@ from finchlang.calls.environment import Environment, Scope
 from finchlang.operators.operator_table import OPERATORS, Operator
 from finchlang.script import functions, values as data
 from finchlang.script.builtins import level_or_scalar
-from finchlang.script.evaluate_expressions import Closure, Expressions, Leave, placed
+from finchlang.script.evaluate_expressions import Closure, Expressions, Leave, all_of, placed
 from finchlang.script.functions import arguments
 from finchlang.script.lazy_values import Identity, Pending, is_lazy
 from finchlang.script.linear_algebra import MATRIX, identity_matrix
 from finchlang.script.show import kind_of
-from finchlang.script.tensor_arithmetic import SIGNS, combined, elementwise, forced, takes
+from finchlang.script.staged_loops import StagedLoops, of_function
+from finchlang.script.tensor_arithmetic import SIGNS, combined, elementwise, forced, lazily, takes
 from finchlang.syntax import nodes as ast, types
 from finchlang.text.meant import INDEXED
 from finchlang.text.print import pretty, with_dot
 from finchlang.wrappers.masks import MaskValue
 
+_NONE: Mapping[str, Closure] = {}
 #: calls of a script's functions may nest so deeply
 CALL_DEPTH = 5_000
 
@@ -40,22 +42,19 @@ class Caller(NamedTuple):
 
     def lazily(self, value: Any) -> Pending:
         """An array as a lazy one that is kept so."""
-        from finchlang.script.array_expressions import pending
-
-        found = pending([value], lambda node: node)
+        found = lazily().pending([value], lambda node: node)
         found.is_kept = True
         return found
 
     def computed(self, values: list[Pending]) -> list[Any]:
-        from finchlang.script.array_expressions import computed
-
-        return computed(values, self.evaluator.run_kernel)
+        return lazily().computed(values, self.evaluator.run_kernel)
 
 
 class Calls(Expressions):
     """Turns calls into closures, and applies functions to values."""
 
     depth = 0  # of calls of the script's functions
+    loops: StagedLoops | None = None  # those that are run whole
 
     #: the closure of an operator with a dot (`a .+ b`)
     dotted: Callable[..., Closure]
@@ -68,49 +67,39 @@ class Calls(Expressions):
         meant = None if scope.is_local(name) else functions.PREDEFINED.get(name)
         is_known = meant is not None and (name in SIGNS or _is_of_arrays(meant))
         has_splat = any(isinstance(arg, ast.Splat) for arg in node.args)
-        if isinstance(node, ast.KeywordCall) or has_splat:
-            pairs = node.keywords if isinstance(node, ast.KeywordCall) else ()
-            given = [(name, self.closure(value, scope)) for name, value in pairs]
-            called, several = self.closure(op, scope), self.several(node.args, scope)
-            if is_known and not has_splat:
-                operands = self.operands(node.args, scope)
-                several = lambda env: [arg(env) for arg in operands]  # noqa: E731
-            else:
-                self.unknown_calls += 1
-
-            def call_with_keywords(env: Environment) -> Any:
-                function, args = called(env), several(env)
-                if is_known and function is not meant:
-                    args = [forced(arg, self.run_kernel) for arg in args]
-                return self.apply(
-                    function, args, {n: value(env) for n, value in given}, span, keeps
-                )
-
-            return placed(span, call_with_keywords)
-        arguments = (self.operands if is_known else self.closures)(node.args, scope)
-        if name:
-            return self.call_by_name(node, arguments, scope, keeps)
-        self.unknown_calls += 1
-        return self.call_of(self.closure(op, scope), arguments, span)
+        if not has_splat:
+            arguments = (self.operands if is_known else self.closures)(node.args, scope)
+            if name and isinstance(node, ast.Call):
+                return self.call_by_name(node, arguments, scope, keeps)
+            several = all_of(arguments)
+        else:
+            several = self.several(node.args, scope)
+        self.unknown_calls += not is_known or has_splat
+        pairs = node.keywords if isinstance(node, ast.KeywordCall) else ()
+        keywords = {name: self.closure(value, scope) for name, value in pairs}
+        own_meaning = meant if is_known else None
+        return self.call_of(self.closure(op, scope), several, span, keeps, own_meaning, keywords)
 
     KeywordCall = Call
 
     def call_of(
         self,
         called: Closure,
-        arguments: list[Closure],
+        several: Callable[[Environment], list[Any]],
         span: Span | None,
-        keeps: bool = False,
-        meant: Any = None,
+        keeps: bool,
+        meant: Any,
+        keywords: Mapping[str, Closure] = _NONE,
     ) -> Closure:
         """A call; one whose name is `meant` to take lazy arrays, unless the script has bound it."""
 
         def call(env: Environment) -> Any:
             try:
-                function, args = called(env), [arg(env) for arg in arguments]
+                function, args = called(env), several(env)
                 if meant is not None and function is not meant:
                     args = [forced(arg, self.run_kernel) for arg in args]
-                return self.apply(function, args, {}, span, keeps)
+                named = {name: value(env) for name, value in keywords.items()} if keywords else {}
+                return self.apply(function, args, named, span, keeps)
             except FinchError as error:
                 raise error.at(span) from None
 
@@ -129,7 +118,8 @@ class Calls(Expressions):
             self.unknown_calls += not meant.is_lazy
         is_lazy = op.name in SIGNS or _is_of_arrays(meant)
         own_meaning = meant if is_lazy and not scope.is_local(op.name) else None
-        bound = self.call_of(self.Variable(op, scope), arguments, span, keeps, own_meaning)
+        called, several = self.Variable(op, scope), all_of(arguments)
+        bound = self.call_of(called, several, span, keeps, own_meaning)
         if scope.is_local(op.name):
             return bound
         if op.name in ("&&", "||", "ifelse"):
@@ -232,11 +222,9 @@ class Calls(Expressions):
     ) -> Any:
         try:
             if function.is_lazy and any(map(is_lazy, args)):
-                from finchlang.script.array_expressions import called
-
                 if keywords.keys() - {"dims", "init"}:
                     functions.check_call(function, [None] * function.calls + args, keywords)
-                found = called(function.name, args, keywords, keeps)
+                found = lazily().called(function.name, args, keywords, keeps)
                 if found is not NotImplemented:
                     return found
             if function.is_lazy:
@@ -291,6 +279,13 @@ class Calls(Expressions):
 
     def run_body(self, function: functions.FinchFunction, environment: Environment) -> Any:
         """The value of a function's body in the environment of a call."""
+        loops = self.loops
+        if loops is not None and function.is_staged:
+            whole = function.whole = function.whole or of_function(function.definition)
+            # calls of the function within are not counted, and must not be too many
+            if whole.is_tried(environment) and self.depth < CALL_DEPTH // 2:
+                loops.rounds(whole, environment)  # leaves by `Leave` if it is done
+                whole.went_on()
         return function.body(environment)
 
 

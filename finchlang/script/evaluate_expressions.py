@@ -15,7 +15,7 @@ from finchlang.script import functions, values as data
 from finchlang.script.lazy_values import Pending, is_lazy
 from finchlang.script.show import joined, text
 from finchlang.script.subscripts import ALL, shape_of, subscript
-from finchlang.script.tensor_arithmetic import forced, settled, stacked
+from finchlang.script.tensor_arithmetic import forced, lazily, settled, stacked
 from finchlang.syntax import nodes as ast, traversal as trees, types
 from finchlang.tensors.formats import LEVELS
 from finchlang.tensors.tensor import Scalar
@@ -145,8 +145,7 @@ class Expressions:
     ) -> Callable[[Environment], list[Any]]:
         """The values of arguments or elements, with all entries of those that are splat."""
         if not any(isinstance(node, ast.Splat) for node in nodes):
-            given = self.closures(nodes, scope)
-            return lambda env: [each(env) for each in given]
+            return all_of(self.closures(nodes, scope))
         parts = [
             (self.closure(node.value if isinstance(node, ast.Splat) else node, scope), type(node))
             for node in nodes
@@ -178,9 +177,7 @@ class Expressions:
                 found = value(env)
                 at = indices(env, found)
                 if is_lazy(found) and (keeps or type(found) is Pending):
-                    from finchlang.script.array_expressions import part_of
-
-                    part = part_of(found, at)
+                    part = lazily().part_of(found, at)
                     if part is not None:
                         return part if keeps else forced(part, self.run_kernel)
                 return subscript(forced(found, self.run_kernel), at)
@@ -280,6 +277,11 @@ _LAZY: dict[type, str] = {
     **{ast.Call: "Call", ast.KeywordCall: "Call", ast.Broadcast: "Broadcast"},
     **{ast.Subscript: "Subscript"},
 }
+
+
+def all_of(closures: list[Closure]) -> Callable[[Environment], list[Any]]:
+    """The values of several nodes."""
+    return lambda env: [each(env) for each in closures]
 
 
 def placed(span: Span | None, run: Closure) -> Closure:

@@ -10,28 +10,19 @@ import numpy as np
 
 from finchlang.base.errors import FinchError
 from finchlang.levels.level import Level
+from finchlang.script import values as data
 from finchlang.script.containers import items, sizes
 from finchlang.script.lazy_values import Identity, RowVector, as_integers
 from finchlang.script.make_tensors import sparse_of, tensor_of
 from finchlang.script.shape_functions import FUNCTIONS as shapes
 from finchlang.script.show import kind_of
-from finchlang.script.values import (
-    Builtins,
-    FinchRange,
-    array_literal,
-    dense,
-    is_array,
-    is_number,
-    plain,
-    whole,
-)
 from finchlang.script.whole_arrays import axes_of, grid
 from finchlang.syntax.types import Pair, type_of_value
 from finchlang.tensors.array_base import size_text
 from finchlang.tensors.convert import copy_of
 from finchlang.tensors.formats import construct
 
-FUNCTIONS = Builtins()
+FUNCTIONS = data.Builtins()
 
 
 @FUNCTIONS.add("transpose(A)", "the same as adjoint", is_lazy=True)
@@ -41,11 +32,11 @@ FUNCTIONS = Builtins()
 def _adjoint(value: Any) -> Any:
     if type(value) is RowVector:
         return np.asarray(value)[0]
-    if isinstance(value, (list, FinchRange)):
+    if isinstance(value, (list, data.FinchRange)):
         value = np.array(list(value))
-    if is_number(value):
+    if data.is_number(value):
         return value
-    if not is_array(value) or len(value.shape) not in (1, 2):
+    if not data.is_array(value) or len(value.shape) not in (1, 2):
         raise FinchError("type", f"{kind_of(value)} cannot be transposed")
     if isinstance(value, np.ndarray):
         is_matrix = value.ndim == 2
@@ -56,7 +47,7 @@ def _adjoint(value: Any) -> Any:
 
 
 def _numbers(value: Any, name: str) -> np.ndarray:
-    found = dense(value) if is_array(value) else np.array(list(items(value)))
+    found = data.dense(value) if data.is_array(value) else np.array(list(items(value)))
     if found.dtype.kind not in "biuf":
         raise FinchError("type", f"{name} takes numbers, not {kind_of(value)}")
     return found
@@ -75,7 +66,7 @@ def _dropped(value: Any, *, dims: Any) -> Any:
 @FUNCTIONS.add("norm(A, p)", "the 2-norm of the entries, or the p-norm", is_lazy=True)
 def _norm(value: Any, order: Any = 2) -> float:
     found = np.abs(_numbers(value, "norm").astype(float).ravel())
-    if not is_number(order):
+    if not data.is_number(order):
         raise FinchError("type", f"the order of a norm is a number, not {kind_of(order)}")
     if math.isinf(order):
         return float(found.max() if order > 0 else found.min()) if found.size else 0.0
@@ -90,7 +81,7 @@ def _dot(a: Any, b: Any) -> Any:
     if x.shape != y.shape:
         message = f"dot of arrays of sizes {size_text(x.shape)} and {size_text(y.shape)}"
         raise FinchError("dimension", message)
-    return plain(as_integers(x).ravel() @ as_integers(y).ravel())
+    return data.plain(as_integers(x).ravel() @ as_integers(y).ravel())
 
 
 @FUNCTIONS.add(
@@ -106,7 +97,7 @@ def _tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
             raise FinchError("type", message, hint="tensordot(A, B, ((2,), (1,)))")
         pair: Any = [axes_of(array, own) for array, own in zip((x, y), dims, strict=True)]
     else:
-        n = whole(dims, "a number of dimensions")
+        n = data.whole(dims, "a number of dimensions")
         if not 0 <= n <= min(x.ndim, y.ndim):
             raise FinchError("dimension", f"the arrays have no {n} dimensions to sum over")
         pair = [[*range(x.ndim - n, x.ndim)], [*range(n)]]
@@ -115,7 +106,7 @@ def _tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
         sizes = f"{size_text(x.shape)} and {size_text(y.shape)}"
         raise FinchError("dimension", f"tensordot of arrays of sizes {sizes}: the sizes differ")
     found = np.tensordot(as_integers(x), as_integers(y), pair)
-    return np.asfortranarray(found) if found.ndim else plain(found[()])
+    return np.asfortranarray(found) if found.ndim else data.plain(found[()])
 
 
 @FUNCTIONS.add("cross(a, b)", "the cross product of two vectors of 3 entries")
@@ -134,7 +125,7 @@ def small(value: Any, name: str) -> np.ndarray:
     """An array as NumPy's floats. Raises FinchError "type" if that is much larger than the tensor."""
     from finchlang.array.compute import dense_array
 
-    if isinstance(value, (list, FinchRange)):
+    if isinstance(value, (list, data.FinchRange)):
         return _numbers(value, name).astype(float)
     try:
         found = np.asarray(
@@ -210,7 +201,7 @@ def _of_diagonals(*given: Any) -> Any:
     for each in given:
         k, vector = each if isinstance(each, Pair) else (0, each)
         found = _numbers(vector, "spdiagm")
-        k = whole(k, "the number of a diagonal")
+        k = data.whole(k, "the number of a diagonal")
         if found.ndim != 1:
             raise FinchError("type", f"a diagonal is a vector, not {kind_of(vector)}")
         size = max(size, len(found) + abs(k))
@@ -228,7 +219,7 @@ FUNCTIONS.add("Diagonal(v)", "the sparse matrix with v on its diagonal", _of_dia
 
 def identity_matrix(identity: Identity, n: Any) -> Any:
     """An identity of size n as a sparse matrix."""
-    return _of_diagonals(np.full(whole(n, "a size"), identity.scale))
+    return _of_diagonals(np.full(data.whole(n, "a size"), identity.scale))
 
 
 @FUNCTIONS.add("Matrix(A)", "A as a dense matrix; `Matrix(I, m, n)` is an identity")
@@ -236,30 +227,30 @@ def identity_matrix(identity: Identity, n: Any) -> Any:
 @FUNCTIONS.add("Vector(A)", "A as a dense vector")
 def _dense(value: Any, *given: Any) -> Any:
     if isinstance(value, Identity):
-        m, n = (whole(size, "a size") for size in (given * 2)[:2])
+        m, n = (data.whole(size, "a size") for size in (given * 2)[:2])
         found = np.eye(m, n, dtype=bool if value.scale == 1 else float)
         return np.asfortranarray(found if value.scale == 1 else found * value.scale)
-    if is_array(value):
-        return dense(value).copy(order="F")
-    return array_literal([[*items(value)]], False)
+    if data.is_array(value):
+        return data.dense(value).copy(order="F")
+    return data.array_literal([[*items(value)]], False)
 
 
 @FUNCTIONS.add("axes(A, k)", "the ranges of the indices, or the k-th")
 def _axes(value: Any, mode: Any = None) -> Any:
     shape = sizes(value)
     if mode is None:
-        return tuple(FinchRange(1, 1, n) for n in shape)
-    k = whole(mode, "the number of a dimension")
-    return FinchRange(1, 1, shape[k - 1] if 1 <= k <= len(shape) else 1)
+        return tuple(data.FinchRange(1, 1, n) for n in shape)
+    k = data.whole(mode, "the number of a dimension")
+    return data.FinchRange(1, 1, shape[k - 1] if 1 <= k <= len(shape) else 1)
 
 
 @FUNCTIONS.add("eachindex(v)", "the range of the indices of a vector")
-def _each_index(value: Any) -> FinchRange:
+def _each_index(value: Any) -> data.FinchRange:
     shape = sizes(value)
     if len(shape) != 1:
         hint = "write a loop for each dimension, as in `for j = axes(A, 2), i = axes(A, 1)`"
         raise FinchError("dimension", f"{kind_of(value)} has no single index", hint=hint)
-    return FinchRange(1, 1, shape[0])
+    return data.FinchRange(1, 1, shape[0])
 
 
 @FUNCTIONS.add("nonzeros(A)", "the values that are stored, in the order of `findnz`")
@@ -280,7 +271,7 @@ def _format(usage: str, doc: str, outer: str, inner: str) -> None:
 
     def made(*args: Any) -> Level:
         order, *rest = args if "(n" in usage else (2, *args)
-        count = whole(order, "the number of dimensions")
+        count = data.whole(order, "the number of dimensions")
         if len(rest) > 1 or not 1 <= count <= 32:
             raise FinchError("type", "a format takes the number of dimensions and a fill")
         fill = rest[0] if rest else 0.0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ from finchlang.base.errors import FinchError
 from finchlang.levels.element import Element, typed_literal
 from finchlang.levels.level import Level
 from finchlang.levels.pattern import Pattern
-from finchlang.script.show import kind_of
+from finchlang.script.show import kind_of, text
 from finchlang.script.values import Builtins, dense, is_array, plain, whole
 from finchlang.syntax.types import Bool, Float64, Type, can_store, type_of_dtype, type_of_value
 from finchlang.tensors.adopt import as_tensor, list_format
@@ -42,8 +42,25 @@ def construct_tensor(*args: Any) -> Tensor:
         return rest[0].materialized(format)
     if len(rest) == 1 and as_tensor(rest[0]) is not None:
         return convert(format, tensor_of(rest[0]))
-    rest = [*rest[0]] if len(rest) == 1 and isinstance(rest[0], tuple) else rest
-    return Tensor(format, *(whole(size, "a size") for size in rest))
+    return Tensor(format, *sizes_of(rest))
+
+
+def sizes_of(given: Sequence[Any]) -> tuple[int, ...]:
+    """Sizes that are given one by one or as a tuple. Raises FinchError "type" for other values."""
+    given = given[0] if len(given) == 1 and isinstance(given[0], tuple) else given
+    return tuple([whole(size, "a size") for size in given])
+
+
+def type_and_sizes(args: tuple[Any, ...]) -> tuple[Type, tuple[int, ...]]:
+    """An optional element type (Float64) and sizes, of the arguments of `zeros` and others."""
+    if len(args) == 2 and isinstance(args[1], Type):
+        hint = f"write `zeros({args[1].name}, {text(args[0])})`"
+        raise FinchError("type", "the element type stands before the sizes", hint=hint)
+    is_typed = bool(args) and isinstance(args[0], Type)
+    sizes = sizes_of(args[is_typed:])
+    if any(size < 0 for size in sizes):
+        raise FinchError("dimension", "a size cannot be negative")
+    return args[0] if is_typed else Float64, sizes
 
 
 def _is_made_of(view: Any, format: Level) -> bool:
@@ -140,8 +157,9 @@ def sparse_of(*args: Any) -> Tensor:
     if len(shape) != len(vectors):
         message = f"there are {len(vectors)} vectors of coordinates and {len(shape)} sizes"
         raise FinchError("dimension", message)
-    sizes = [whole(size, "a size") for size in shape]
-    return Tensor.from_coo(list_format(element, len(sizes)), sizes, list(coordinates), values)
+    return Tensor.from_coo(
+        list_format(element, len(shape)), sizes_of(shape), [*coordinates], values
+    )
 
 
 def _vector(value: Any) -> Any:
@@ -176,10 +194,8 @@ def sparse_matrix(*args: Any) -> Any:
 
 @FUNCTIONS.add("spzeros(m, n)", "a sparse matrix or vector that stores nothing")
 def empty_sparse(*args: Any) -> Tensor:
-    type = args[0] if args and isinstance(args[0], Type) else None
-    sizes = args[1:] if type else args
-    sizes = sizes[0] if len(sizes) == 1 and isinstance(sizes[0], tuple) else sizes
-    return Tensor(list_format(type or Float64, len(sizes)), *(whole(n, "a size") for n in sizes))
+    type, sizes = type_and_sizes(args)
+    return Tensor(list_format(type, len(sizes)), *sizes)
 
 
 @FUNCTIONS.add("sprand(m, n, density; seed)", "the same as fsprand")
@@ -190,8 +206,7 @@ def random_sparse(*args: Any, seed: int | None = None) -> Tensor:
     if len(args) < 2:
         raise FinchError("type", "fsprand takes sizes and a density")
     *given, density = args[isinstance(args[0], Type) and args[0] == Float64 :]
-    given = [*given[0]] if len(given) == 1 and isinstance(given[0], tuple) else given
-    sizes = tuple(whole(size, "a size") for size in given)
+    sizes = sizes_of(given)
     if type_of_value(density) is None or not 0 <= density <= 1:
         hint = "the sizes come first, and a density last: `fsprand(3, 3, 0.5)`"
         raise FinchError("type", "a density is a number from 0 to 1", hint=hint)

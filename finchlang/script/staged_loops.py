@@ -36,22 +36,20 @@ if TYPE_CHECKING:
     from finchlang.script.unit_tensors import Evaluate
 
 #: how many units a loop keeps, for values of different formats; and how many rounds a loop without kernels
-#: has at least that is staged
+#: has at least that is staged, with those of loops in it
 VARIANTS, LONG = 8, 1_000
 #: so many loops are told of, those that were run last
 KNOWN = 256
 #: so often it is tried again whether names have got values
 PATIENCE = 6
-#: so many calls of a function are often
+#: so many calls of a function, or runs of a long loop, are often
 OFTEN = 8
 #: all rounds of a loop, and so many that there are never more
 OVER, MOST = -1, 2**63 - 1
-#: the rounds of a loop before which it is staged: names may have other values after the first ones
-EARLY, LATE = (0, 1, 2), (LONG, LONG + 1, LONG + 2)
+#: before so many rounds it is tried to stage a loop: names may have other values after the first ones
+TRIES = 3
 
 
-#: gives the dictionary in which a name stands that is in sight of an environment
-Where = Callable[[Environment], dict[str, Any]]
 #: gives a value by the results of a unit and the objects in its slots
 Telling = Callable[[dict[str, Any], dict[str, Any]], Any]
 
@@ -61,16 +59,14 @@ class Variant:
     """A loop for values of certain formats: its unit compiled, or, without one, the reason that there is
     none. What its names stand for is found once, their values at each call."""
 
-    #: names whose values are arguments of the unit, tensors first, and the formats of these; and those that
-    #: are to mean the same as before
-    taken: list[tuple[str, Where]] = field(default_factory=list)
+    #: names whose values are arguments of the unit, tensors first, and the formats of these; those that
+    #: are to mean the same as before; and those that may have another value afterwards
+    taken: list[GivenName] = field(default_factory=list)
     formats: list[Any] = field(default_factory=list)
-    known: list[tuple[str, Where, Any]] = field(default_factory=list)
+    known: list[GivenName] = field(default_factory=list)
+    changed: list[GivenName] = field(default_factory=list)
     unbound: frozenset[str] = frozenset()  # names that the file or prompt may not bind
     uses: list[tuple[dict[str, Any], str, Any]] = field(default_factory=list)  # as of UnitNames
-    #: names that have a slot's tensor, or a number of the unit, afterwards; the number may have a flag
-    slots: list[tuple[str, Where, str]] = field(default_factory=list)
-    results: list[tuple[str, Where, str, str]] = field(default_factory=list)
     step: int = 1  # of a range
     kernel: UnitKernel | None = None
     leave: tuple[ast.Return, Telling] | None = None  # a `return` in it, and what tells its value
@@ -83,15 +79,15 @@ class Variant:
         for values, name, value in self.uses:
             if values.get(name) is not value:
                 return None
-        for name, where, meaning in self.known:
-            value = where(environment).get(name)
+        for given in self.known:
+            value, meaning = given.where(environment).get(given.name), given.meaning
             if value is not meaning.value and (
                 value is None or meaning is ABSENT or not meaning.is_same(type(meaning)(value))
             ):
                 return None
         found, formats = [], []
-        for name, where in self.taken:
-            value = where(environment).get(name)
+        for given in self.taken:
+            value = given.where(environment).get(given.name)
             argument = args.MAKERS[type(value)](value)
             if argument is None:
                 return None
@@ -113,33 +109,16 @@ class Variant:
         own += [argument[args.VALUE] for argument in arguments[count:]]
         return arguments[:count], own
 
-    def take(self, names: UnitNames, environment: Environment) -> None:
+    def take(self, names: UnitNames) -> None:
         """Have what a unit is given looked at."""
-        given, self.uses = names.told(), names.uses
-        absent = [g for g in given if g.meaning is ABSENT]
-        outermost = [g for g in absent if _owner(g, environment).parent is None]
-        self.unbound = frozenset(g.name for g in outermost)
-        where = {g.key: _where(g, environment) for g in given}
-        tensors = [g for g in given if isinstance(g.meaning, SlotName)]
-        numbers = [g for g in given if isinstance(g.meaning, NumberName)]
-        self.taken = [(g.name, where[g.key]) for g in (*tensors, *numbers)]
-        self.formats = [g.format for g in (*tensors, *numbers)]
-        others = [g for g in given if g not in (*tensors, *numbers, *outermost)]
-        self.known = [(g.name, where[g.key], g.meaning) for g in others]
-        self.slots = [(g.name, where[g.key], g.result) for g in tensors]
-        assigned = [g for g in given if g not in tensors and g.result]
-        self.results = [(g.name, where[g.key], g.result, g.flag) for g in assigned]
-
-
-def _owner(given: GivenName, environment: Environment) -> Environment:
-    return (given.owner or environment).owner(given.name)
-
-
-def _where(given: GivenName, environment: Environment) -> Where:
-    if given.owner is None:
-        return environment.scope.values_with(given.name)
-    values = _owner(given, environment).values
-    return lambda _: values
+        found, self.uses = names.told(), names.uses
+        slots = [given for given in found if isinstance(given.meaning, SlotName)]
+        self.taken = slots + [given for given in found if isinstance(given.meaning, NumberName)]
+        self.formats = [given.format for given in self.taken]
+        others = [given for given in found if given not in self.taken]
+        self.known = [given for given in others if given.meaning is not ABSENT or given.is_local]
+        self.unbound = frozenset(given.name for given in others if given not in self.known)
+        self.changed = [given for given in found if given.result]
 
 
 @dataclass(eq=False)
@@ -150,6 +129,7 @@ class StagedLoop:
     variants: list[Variant] = field(default_factory=list)
     #: whether it has kernels, as was found when it was first run
     has_kernels: bool | None = None
+    rounds: int = 0  # that were run one by one, in all its runs
     late: int = 0  # how often names had no values yet
     left: int = 0  # of a function without loops: how many calls are left until it is called often
     #: what prevented that its unit was run the last time
@@ -206,18 +186,14 @@ class StagedLoop:
         if self.calls_itself:
             self.left, self.has_kernels = LONG, False
 
-    def tries(self, environment: Environment, range: FinchRange | None) -> tuple[int, ...]:
-        """The rounds before which it is staged."""
+    def is_due(self, environment: Environment, rounds: int, left: int) -> bool:
+        """Whether it is staged, if a run of it has `rounds` behind it, with those of loops in it, and at
+        least `left` before it: it has kernels, or was staged, or is long, or its runs together are."""
         if self.has_kernels is None:
             self.has_kernels = has_kernels(self.node, environment)
-        if range is None:
-            return EARLY if self.has_kernels else LATE
-        is_long = self.has_kernels or len(range) >= LONG
-        return (
-            EARLY
-            if is_long and all(type(i) is int for i in (range.start, range.step, range.stop))
-            else ()
-        )
+        if self.has_kernels or self.variants or rounds + left >= LONG:
+            return True
+        return self.rounds >= OFTEN * LONG and left >= OFTEN
 
 
 def of_function(definition: ast.Function) -> StagedLoop:
@@ -233,6 +209,27 @@ def _is_ours(error: BaseException) -> bool:
     return place is not None and place.tb_frame.f_globals["__name__"].startswith("finchlang.")
 
 
+class RunOfLoop:
+    """A run of a loop: before each of its rounds it is seen whether the rest can be done whole."""
+
+    def __init__(self, loops: StagedLoops, loop: StagedLoop):
+        self.loops, self.loop, self.begin, self.tries = loops, loop, loops.rounds_begun, TRIES
+
+    def rest(self, environment: Environment, range: FinchRange | None, round: int) -> int | None:
+        """How many rounds from this one on were done now, OVER for all of them, None if none can be."""
+        loops, loop = self.loops, self.loop
+        left = 0 if range is None else len(range) - round
+        is_tried = bool(self.tries) and (left > 0 or range is None)
+        if is_tried and loop.is_due(environment, loops.rounds_begun - self.begin, left):
+            done = loops.rounds(loop, environment, range and range.after(round))
+            self.tries = self.tries - 1 if done is None else 0
+            if done is not None:
+                return done
+        loop.rounds += 1
+        loops.rounds_begun += 1
+        return None
+
+
 class StagedLoops:
     """The loops that are run whole. `runner` runs their units, `evaluate` gives the value of a node in an
     environment."""
@@ -241,6 +238,13 @@ class StagedLoops:
         self.runner, self.evaluate = runner, evaluate
         self.choices = runner.rules, runner.workspaces, runner.checked
         self.known: dict[int, StagedLoop] = {}  # those that were run, by identity
+        self.rounds_begun = 0  # by all loops, one by one
+
+    def begin(self, loop: StagedLoop, found: Any) -> RunOfLoop | None:
+        """A run of the loop over what was `found`, nothing for `while`; None if it is not staged."""
+        bounds = (found.start, found.step, found.stop) if isinstance(found, FinchRange) else ()
+        is_range = bool(bounds) and all(type(bound) is int for bound in bounds)
+        return RunOfLoop(self, loop) if is_range or isinstance(loop.node, ast.While) else None
 
     def report(self) -> list[str]:
         """A line for each loop and function that was run, in the order of their places."""
@@ -297,7 +301,7 @@ class StagedLoops:
         try:
             unit = replace(units.unit(loop.node, variant.step), span=loop.span)
             kernel = UnitKernel(unit, units.names.formats, *self.choices)
-            variant.take(units.names, environment)
+            variant.take(units.names)
             arguments = variant.arguments(environment)
             if arguments is not None and not why_not(kernel, arguments):
                 self.runner.prepare_unit(kernel, *variant.given_to(unit, arguments, left, MOST))
@@ -316,7 +320,7 @@ class StagedLoops:
             if os.environ.get("FINCH_CHECK") == "1" or not _is_ours(error):
                 raise
             variant.refusal = NotStaged(f"{type(error).__name__}: {error}", None)
-        variant.take(units.names, environment)  # also what a refusal was due to
+        variant.take(units.names)  # also what a refusal was due to
         loop.variants.insert(0, variant)
         del loop.variants[VARIANTS:]
         return True
@@ -355,12 +359,11 @@ class StagedLoops:
         given = variant.given_to(unit, arguments, left, limit)
         slots, results = self.runner.run_unit(kernel, *given, limit < MOST)
         values = dict(zip(unit.results, results, strict=True))
-        for name, where, result, flag in variant.results:
-            if result in values and values.get(flag, _SET)[0]:
-                where(environment)[name] = number(*values[result])
-        for name, where, slot in variant.slots:
-            if slot in slots:
-                where(environment)[name] = slots[slot]
+        for name in variant.changed:
+            if name.result in slots:
+                name.where(environment)[name.name] = slots[name.result]
+            elif name.result in values and values.get(name.flag, _SET)[0]:
+                name.where(environment)[name.name] = number(*values[name.result])
         if values.get(RETURNED, (False, None))[0]:
             assert variant.leave is not None
             node, tell = variant.leave

@@ -39,6 +39,13 @@ LARGE = 1024
 Run = Callable[..., Any]
 
 
+def lazily() -> Any:
+    """The module of expressions with lazy arrays, which is imported where the first of these is met."""
+    from finchlang.script import array_expressions
+
+    return array_expressions
+
+
 def takes(name: str, args: list[Any]) -> bool:
     """Whether `combined` is what applies an operator to these arguments."""
     return name in SIGNS and any(is_array(a) or type(a) in (Pending, Identity) for a in args)
@@ -47,9 +54,7 @@ def takes(name: str, args: list[Any]) -> bool:
 def forced(value: Any, run: Run) -> Any:
     """A value at the end of an expression: what is lazy is computed, unless it is kept so."""
     if type(value) is Pending and not value.is_kept:
-        from finchlang.script.array_expressions import computed
-
-        return computed([value], run)[0]
+        return lazily().computed([value], run)[0]
     return value.view(np.ndarray) if type(value) is RowVector else value
 
 
@@ -60,9 +65,7 @@ def settled(value: Pending, run: Run) -> Any:
         return found
     if isinstance(found, np.ndarray):
         return found.view(RowVector)
-    from finchlang.script.array_expressions import pending
-
-    return _as_row(pending([found], lambda node: node), True)
+    return _as_row(lazily().pending([found], lambda node: node), True)
 
 
 # ------------------------------------------------------------------------------ without a dot
@@ -138,9 +141,7 @@ def _as_row(value: Any, holds: bool) -> Any:
 def _by_elements(name: str, args: list[Any]) -> Any:
     """Arithmetic of the elements of arrays of one size, or of an array and a number."""
     if any(map(is_lazy, args)):
-        from finchlang.script.array_expressions import by_elements
-
-        return by_elements(name, args)
+        return lazily().by_elements(name, args)
     parts = [as_integers(arg) if data.is_array(arg) else arg for arg in args]
     with np.errstate(all="ignore"):
         return -parts[0] if len(parts) == 1 else data.ARITHMETIC[name](*parts)
@@ -152,9 +153,7 @@ def _product(a: Any, b: Any) -> Any:
     if len(a.shape) + is_column != 2 or len(b.shape) not in (1, 2) or inner != b.shape[0]:
         raise no_product(a.shape, b.shape)
     if is_lazy(a) or is_lazy(b):
-        from finchlang.script.array_expressions import product
-
-        return product(a, b)
+        return lazily().product(a, b)
     first, second = as_integers(a[:, None] if is_column else a), as_integers(b)
     with np.errstate(all="ignore"):
         found = first @ second
@@ -193,9 +192,7 @@ def elementwise(function: Any, args: list[Any], apply: Callable[..., Any]) -> An
     each element, in column-major order. Dimensions are matched from the first on, and those of size 1 are
     repeated. Raises FinchError "dimension" if sizes do not match."""
     if any(map(is_lazy, args)):
-        from finchlang.script.array_expressions import by_elements
-
-        return by_elements(function, args)
+        return lazily().by_elements(function, args)
     args = [a.view(np.ndarray) if type(a) is RowVector else a for a in args]
     shapes = [None if isinstance(a, Scalar) else data.shape_of(a) for a in args]
     known = [s for s in shapes if s is not None]
@@ -211,10 +208,8 @@ def elementwise(function: Any, args: list[Any], apply: Callable[..., Any]) -> An
         with np.errstate(all="ignore"):
             return np.asfortranarray(data.BY_NUMPY[function.name](*parts))
     if are_plain and math.prod(shape) >= LARGE:
-        from finchlang.script.array_expressions import by_elements
-
         try:
-            return by_elements(function, args)
+            return lazily().by_elements(function, args)
         except FinchError:
             pass  # it is no operator of elements
     each = [data.entries(p) if isinstance(p, np.ndarray) else repeat(p) for p in parts]
@@ -237,9 +232,7 @@ def set_all(target: Any, value: Any, run: Run) -> None:
     if shape is None:
         raise FinchError("type", f"the elements of {kind_of(target)} cannot be set")
     if is_lazy(target) and not isinstance(target, LazyTensor) and dense_view(target) is None:
-        from finchlang.script.array_expressions import set_tensor
-
-        set_tensor(target, value, run)
+        lazily().set_tensor(target, value, run)
     else:
         set_subscript(target, [ALL] * len(shape), forced(value, run), True)
 
@@ -256,9 +249,7 @@ def stacked(rows: list[list[Any]]) -> Any:
 
 def _joined(axis: int, parts: list[Any]) -> Any:
     if any(map(is_lazy, parts)):
-        from finchlang.script.array_expressions import stacked as lazily
-
-        return lazily(axis, parts)
+        return lazily().stacked(axis, parts)
     arrays = [np.asarray(part) if data.is_number(part) else grid(part) for part in parts]
     order = max(axis + 1, *[array.ndim for array in arrays])
     wide = [array.reshape(array.shape + (1,) * (order - array.ndim)) for array in arrays]

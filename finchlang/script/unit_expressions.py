@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import reduce
 from typing import Any
 
 from finchlang.base.errors import FinchError, Span
 from finchlang.calls.environment import Environment, Scope
-from finchlang.functions import unit as ir
+from finchlang.functions import unit as loop_ir
 from finchlang.levels.element import typed_literal
 from finchlang.operators.operator_table import OPERATORS, Operator
-from finchlang.script.as_operator import operation
+from finchlang.script.as_operator import applied, operation
 from finchlang.script.functions import PREDEFINED, FinchFunction, LevelName, MaskName
 from finchlang.script.unit_names import (
-    CallFrame,
     NotStaged,
     NumberName,
     Several,
@@ -35,34 +33,34 @@ class UnitExpressions(UnitTensors):
     #: emits the body of a function in place of a call
     call: Callable[[FinchFunction, list[Any], dict[str, Any], Span | None], Any]
 
-    def value(self, node: ast.Node, frame: CallFrame | Environment) -> Any:
+    def value(self, node: ast.Node) -> Any:
         match node:
             case ast.Literal(value, kind):
                 is_number = kind is not None or type_of_value(value) is not None
                 return node if is_number else Static(value)
             case ast.Variable(name):
-                return self.named(name, frame, node.span)
+                return self.named(name, node.span)
             case ast.Text(parts) if all(isinstance(part, str) for part in parts):
                 return Static("".join(parts))
             case ast.Group(items):
-                return Several(tuple(self.several(items, frame)))
+                return Several(tuple(self.several(items)))
             case ast.Call(ast.Variable() as op, given):
-                return self.called(node, op, given, frame)
-            case ast.Call() | ast.Parametric() if self.is_known(node, frame):
-                return self.made(self.evaluated(node, frame), node.span)
+                return self.called(node, op, given)
+            case ast.Call() | ast.Parametric() if self.is_known(node):
+                return self.made(self.evaluated(node), node.span)
             case ast.Subscript():
-                return self.entry(node, frame)
+                return self.entry(node)
             case ast.KernelNode():
-                return self.kernel(node, frame)
-            case ir.SlotSize():
+                return self.kernel(node)
+            case loop_ir.SlotSize():
                 return node
             case ast.KeywordCall(ast.Variable() as op, given, keywords):
-                return self.called(node, op, given, frame, keywords)
+                return self.called(node, op, given, keywords)
         what = _WORDS.get(type(node), "this")
         raise NotStaged(f"{what} stands in the loop", node.span)
 
-    def named(self, name: str, frame: CallFrame | Environment, span: Span | None) -> Any:
-        found = self.names.meaning(name, frame, span)
+    def named(self, name: str, span: Span | None) -> Any:
+        found = self.meaning(name, span)
         if isinstance(found, NumberName):
             return ast.Variable(found.name, span=span)
         type = type_of_value(found.value) if isinstance(found, Static) else None
@@ -72,32 +70,32 @@ class UnitExpressions(UnitTensors):
 
     # ---------------------------------------------------------------- what is known
 
-    def is_known(self, node: ast.Node, frame: CallFrame | Environment) -> bool:
+    def is_known(self, node: ast.Node) -> bool:
         """Whether all in an expression is known, and evaluating it has no effect."""
         match node:
             case ast.Variable(name):
-                return isinstance(self.names.meaning(name, frame, node.span), Static)
+                return isinstance(self.meaning(name, node.span), Static)
             case ast.Text(parts):
                 return all(isinstance(part, str) for part in parts)
             case ast.Literal():
                 return True
             case ast.Parametric(_, parameters):
-                return all(self.is_known(p, frame) for p in parameters)
+                return all(self.is_known(p) for p in parameters)
             case ast.Call(op, given):
                 called = (
-                    self.names.meaning(op.name, frame, op.span).value
-                    if isinstance(op, ast.Variable) and self.is_known(op, frame)
+                    self.meaning(op.name, op.span).value
+                    if isinstance(op, ast.Variable) and self.is_known(op)
                     else None
                 )
                 is_pure = isinstance(op, ast.Parametric) or isinstance(
                     called, (LevelName, MaskName, Operator, Type)
                 )
-                return is_pure and all(self.is_known(a, frame) for a in (op, *given))
+                return is_pure and all(self.is_known(a) for a in (op, *given))
         return False
 
-    def evaluated(self, node: ast.Node, frame: CallFrame | Environment) -> Any:
+    def evaluated(self, node: ast.Node) -> Any:
         variables = {n.name for n in trees.walk(node) if isinstance(n, ast.Variable)}
-        values = {n: self.names.meaning(n, frame, node.span) for n in variables}
+        values = {n: self.meaning(n, node.span) for n in variables}
         known = {n: v.value for n, v in values.items() if v.value is not PREDEFINED.get(n)}
         return self.evaluate(node, Environment(Scope(), None, known))
 
@@ -107,7 +105,7 @@ class UnitExpressions(UnitTensors):
             return Static(value)
         slot = self.make(value.format, (), span)
         if value.value != value.fill or repr(value.value) != repr(value.fill):
-            self.set_in(slot, (), typed_literal(value.value, value.format.element_type), span)
+            self.set_in(slot.name, (), typed_literal(value.value, value.format.element_type), span)
         return slot
 
     # ---------------------------------------------------------------- calls
@@ -117,41 +115,40 @@ class UnitExpressions(UnitTensors):
         node: ast.Call | ast.KeywordCall,
         op: ast.Variable,
         given: tuple[ast.Node, ...],
-        frame: CallFrame | Environment,
         keywords: tuple[tuple[str, ast.Node], ...] = (),
     ) -> Any:
-        meant = self.names.meaning(op.name, frame, op.span) if op.name not in _LAZY else None
+        meant = self.meaning(op.name, op.span) if op.name not in _LAZY else None
         function = meant.value if isinstance(meant, Static) else None
         if meant is None or (isinstance(function, Operator) and function.name in _LAZY):
-            return self.lazily(op, given, frame, node.span)
+            return self.lazily(op, given, node.span)
         if isinstance(function, FinchFunction):
-            values = self.several((*given, *(value for _, value in keywords)), frame)
+            values = self.several((*given, *(value for _, value in keywords)))
             named = zip([name for name, _ in keywords], values[len(given) :], strict=True)
             return self.call(function, values[: len(given)], dict(named), node.span)
         if keywords:
             raise NotStaged(f"`{op.name}` is called with named arguments", node.span)
         if function is PREDEFINED["Tensor"] and given:
-            return self.tensor(given, frame, node.span)
+            return self.tensor(given, node.span)
         if function is PREDEFINED["size"] or function is PREDEFINED["length"]:
-            return self.size(node, self.several(given, frame), function is PREDEFINED["length"])
+            return self.size(node, self.several(given), function is PREDEFINED["length"])
         if function is PREDEFINED["countstored"] or function is PREDEFINED["nnz"]:
-            return self.stored(node, self.several(given, frame))
+            return self.stored(node, self.several(given))
         if function is PREDEFINED["copy"]:
-            return self.copied(self.several(given, frame), node.span)
+            return self.copied(self.several(given), node.span)
         if isinstance(function, Builtin) and function.name in REDUCTIONS:
-            return self.reduced(function.name, self.several(given, frame), node.span)
+            return self.reduced(function.name, self.several(given), node.span)
         is_scalar = function is PREDEFINED["Scalar"]
-        is_fixed = is_scalar and all(self.is_known(g, frame) for g in given)
-        if is_fixed or self.is_known(node, frame):
-            return self.made(self.evaluated(node, frame), node.span)
+        is_fixed = is_scalar and all(self.is_known(g) for g in given)
+        if is_fixed or self.is_known(node):
+            return self.made(self.evaluated(node), node.span)
         if is_scalar:
-            return self.scalar(given, frame, node.span)
+            return self.scalar(given, node.span)
         row: Any = function
         if isinstance(function, (Type, Builtin)):
             row = OPERATORS.get(function.name)
         if not isinstance(row, Operator) or row.node is not None:
             raise NotStaged(f"`{op.name}` is called, which cannot be staged", node.span)
-        values = self.several(given, frame)
+        values = self.several(given)
         if isinstance(function, Builtin) and len(values) == 2:  # `round(Int64, x)`
             kind, number = values
             if not isinstance(kind, Static) or not isinstance(kind.value, Type):
@@ -162,43 +159,34 @@ class UnitExpressions(UnitTensors):
 
     def applied(self, row: Operator, values: list[Any], span: Span | None) -> ast.Node:
         exprs = tuple([self.expression_of(value, span) for value in values])
-        least, most = row.arity
-        op = ast.Variable(row.name, span=span)
-        if row.associative and len(exprs) > most:
-            return reduce(lambda a, b: ast.Call(op, (a, b), span=span), exprs)
-        if not least <= len(exprs) <= most:
-            raise NotStaged(f"`{row.name}` takes another number of arguments", span)
-        return ast.Call(op, exprs, span=span)
+        return applied(row, ast.Variable(row.name, span=span), exprs, span)
 
     def lazily(
         self,
         op: ast.Variable,
         given: tuple[ast.Node, ...],
-        frame: CallFrame | Environment,
         span: Span | None,
     ) -> Any:
         """`&&`, `||` and `c ? a : b`, of which later operands may not be evaluated."""
         if len(given) != (3 if op.name == "ifelse" else 2):
             raise NotStaged(f"`{op.name}` does not take {len(given)} arguments", span)
-        first = self.value(given[0], frame)
+        first = self.value(given[0])
         if isinstance(first, (Static, ast.Literal)):
-            return self.decided(op.name, first, given, frame)
+            return self.decided(op.name, first, given)
         around, self.is_lazy = self.is_lazy, True
         try:
-            others = [self.value(node, frame) for node in given[1:]]
+            others = [self.value(node) for node in given[1:]]
         finally:
             self.is_lazy = around
         exprs = [self.expression_of(value, span) for value in (first, *others)]
         return ast.Call(op, tuple(exprs), span=span)
 
-    def decided(
-        self, name: str, first: Any, given: tuple[ast.Node, ...], frame: CallFrame | Environment
-    ) -> Any:
+    def decided(self, name: str, first: Any, given: tuple[ast.Node, ...]) -> Any:
         if type(first.value) is not bool:
             raise NotStaged("this condition is no Bool", given[0].span)
         if name == "ifelse":
-            return self.value(given[1 if first.value else 2], frame)
-        return self.value(given[1], frame) if first.value is (name == "&&") else first
+            return self.value(given[1 if first.value else 2])
+        return self.value(given[1]) if first.value is (name == "&&") else first
 
     def as_operator(
         self, function: FinchFunction, given: list[Any], span: Span | None

@@ -11,7 +11,7 @@ from finchlang.base.errors import Span
 from finchlang.base.records import record
 from finchlang.calls import arguments as args
 from finchlang.calls.environment import Environment
-from finchlang.functions import unit as ir
+from finchlang.functions import unit as loop_ir
 from finchlang.levels.level import Level, Swizzled
 from finchlang.operators.operator import Operator
 from finchlang.script.functions import PREDEFINED, FinchFunction, LevelName, MaskName
@@ -98,11 +98,11 @@ class CallFrame:
 
 @dataclass(eq=False)
 class GivenName:
-    """A name that a unit is given: where it stands (`owner` is None for names that the loop itself sees),
-    its key, and the format it must have; or the value, of one that is known."""
+    """A name that a unit is given: its key, and the format it must have; or the value, of one that is
+    known. `where` gives the dictionary in which it stands that is in sight of an environment."""
 
     name: str
-    owner: Environment | None
+    where: Callable[[Environment], dict[str, Any]]
     key: Key
     meaning: Any
     format: Any = None
@@ -174,9 +174,9 @@ class UnitNames:
 
     def take(self, name: str, key: Key, owner: Environment, around: Environment | None) -> None:
         """Have the value that a name has when the loop begins."""
-        value = owner.values.get(name)
-        is_fixed = around is not None
-        given = GivenName(name, owner if is_fixed else None, key, ABSENT)
+        values, value = owner.values, owner.values.get(name)
+        sight = self.environment.scope.values_with(name) if around is None else lambda _: values
+        given = GivenName(name, sight, key, ABSENT)
         given.is_local = owner.parent is not None
         self.given[key] = given
         argument = None if value is None else args.describe(value)
@@ -275,7 +275,7 @@ class UnitNames:
         for name in (slot, other):
             if self.kinds.get(name, args.TENSOR) not in (args.TENSOR, args.SCALAR):
                 raise NotStaged(f"`{name}` is an array, which cannot be exchanged", span)
-        self.emit(ir.ExchangeSlots(slot, other, span=span))
+        self.emit(loop_ir.ExchangeSlots(slot, other, span=span))
 
     def moment(self) -> Callable[[], dict[Key, Any]]:
         """A function that tells, also later, what names mean now: of names that are met for the first time

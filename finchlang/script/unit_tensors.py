@@ -15,7 +15,7 @@ from finchlang.calls import substitute
 from finchlang.calls.arguments import SCALAR, TENSOR
 from finchlang.calls.environment import Environment
 from finchlang.calls.kernel import CallSite
-from finchlang.functions import unit as ir
+from finchlang.functions import unit as loop_ir
 from finchlang.levels.element import typed_literal
 from finchlang.levels.level import Level, level_of
 from finchlang.levels.positions import is_positioned
@@ -62,6 +62,7 @@ class UnitTensors(ABC):
         self, environment: Environment, evaluate: Evaluate, choices: tuple[str, bool, bool]
     ):
         self.names, self.evaluate, self.choices = UnitNames(environment), evaluate, choices
+        self.frame: CallFrame | Environment = environment  # the scope around, of `frames` the last
         self.frames: list[CallFrame] = []
         self.loops: list[Callable[[], Any]] = []  # what names mean at the beginning of each
         self.within: list[ast.Function] = []  # the functions around
@@ -69,8 +70,12 @@ class UnitTensors(ABC):
         self.is_lazy = False  # whether what is emitted now might not be run
 
     @abstractmethod
-    def value(self, node: ast.Node, frame: CallFrame | Environment) -> Any:
+    def value(self, node: ast.Node) -> Any:
         """The value of an expression: a node of numbers, a slot, a known value, or a tuple of these."""
+
+    def meaning(self, name: str, span: Span | None) -> Any:
+        """What a name means here. Raises NotStaged if it may have no value."""
+        return self.names.meaning(name, self.frame, span)
 
     def expression_of(self, value: Any, span: Span | None) -> ast.Node:
         """A value as an expression on numbers."""
@@ -80,14 +85,21 @@ class UnitTensors(ABC):
             raise NotStaged("a number is needed here", span)
         return value
 
-    def several(self, nodes: Sequence[ast.Node], frame: CallFrame | Environment) -> list[Any]:
+    def slot_of(self, given: Any, span: Span | None) -> tuple[str, Any]:
+        """The slot that a value, or the one argument of a call, is, and its format. Raises NotStaged."""
+        of = given[0] if isinstance(given, list) and len(given) == 1 else given
+        if not isinstance(of, SlotName):
+            raise NotStaged("this is no tensor of the loop", span)
+        return of.name, self.names.formats[of.name]
+
+    def several(self, nodes: Sequence[ast.Node]) -> list[Any]:
         """The values of expressions that are evaluated one after the other: what one emits does not change
         those before it."""
         found: list[Any] = []
         out = self.names.out
         for node in nodes:
             before = len(out)
-            value = self.value(node, frame)
+            value = self.value(node)
             emitted = out[before:]
             if emitted:
                 del out[before:]
@@ -112,16 +124,16 @@ class UnitTensors(ABC):
     # ---------------------------------------------------------------- sizes and counts
 
     def size(self, node: ast.Node, given: list[Any], is_length: bool) -> Any:
-        of, *modes = given or [None]
-        if not isinstance(of, SlotName):
-            raise NotStaged("this is no tensor of the loop", node.span)
-        format = self.names.formats[of.name]
+        modes = given[1:]
+        slot, format = self.slot_of(given[:1], node.span)
         order = level_of(format).order
         if is_length and not modes and order == 1:
-            return ir.SlotSize(of.name, 0, span=node.span)
+            return loop_ir.SlotSize(slot, 0, span=node.span)
         if is_length or len(modes) > 1:
             raise NotStaged("this size is not one of a mode", node.span)
-        all_of = [ir.SlotSize(of.name, size_mode(format, k), span=node.span) for k in range(order)]
+        all_of = [
+            loop_ir.SlotSize(slot, size_mode(format, k), span=node.span) for k in range(order)
+        ]
         if not modes:
             return Several(tuple(all_of))
         mode = modes[0].value if isinstance(modes[0], ast.Literal) else None
@@ -131,10 +143,8 @@ class UnitTensors(ABC):
 
     # ---------------------------------------------------------------- tensors that are made
 
-    def tensor(
-        self, given: tuple[ast.Node, ...], frame: CallFrame | Environment, span: Span | None
-    ) -> SlotName:
-        format, *sizes = self.several(given, frame)
+    def tensor(self, given: tuple[ast.Node, ...], span: Span | None) -> SlotName:
+        format, *sizes = self.several(given)
         level = format.value if isinstance(format, Static) else None
         if not isinstance(level, Level) or isinstance(level, ScalarLevel):
             raise NotStaged("the format of this tensor is not known", span)
@@ -143,35 +153,31 @@ class UnitTensors(ABC):
         exprs = [self.expression_of(size, span) for size in sizes or [ast.Literal(0)] * level.order]
         return self.make(level, tuple(exprs), span)
 
-    def scalar(
-        self, given: tuple[ast.Node, ...], frame: CallFrame | Environment, span: Span | None
-    ) -> SlotName:
+    def scalar(self, given: tuple[ast.Node, ...], span: Span | None) -> SlotName:
         """`Scalar(fill, value)`."""
-        fill, *value = self.several(given, frame)
+        fill, *value = self.several(given)
         if not isinstance(fill, ast.Literal) or len(value) != 1:
             raise NotStaged("the fill of this scalar is not known", span)
         level = ScalarLevel(typed_literal(fill.value if fill.type is None else fill))
         slot = self.make(level, (), span)
-        self.set_in(slot, (), self.expression_of(value[0], span), span)
+        self.set_in(slot.name, (), self.expression_of(value[0], span), span)
         return slot
 
     def copied(self, given: list[Any], span: Span | None) -> SlotName:
         """`copy(A)`."""
-        of = given[0] if len(given) == 1 else None
-        level = self.names.formats[of.name] if isinstance(of, SlotName) else None
-        if of is None or not isinstance(level, Level):
-            raise NotStaged("this is no tensor of the loop", span)
-        if self.names.kinds.get(of.name, TENSOR) not in (TENSOR, SCALAR):
-            raise NotStaged(f"`{of.name}` is an array, and so is its copy", span)
-        sizes = [ir.SlotSize(of.name, mode, span=span) for mode in range(level.order)]
-        return self.make(level, tuple(sizes), span, of)
+        slot, level = self.slot_of(given, span)
+        is_tensor = self.names.kinds.get(slot, TENSOR) in (TENSOR, SCALAR)
+        if not is_tensor or not isinstance(level, Level):
+            raise NotStaged(f"`{slot}` is an array, and so is its copy", span)
+        sizes = [loop_ir.SlotSize(slot, mode, span=span) for mode in range(level.order)]
+        return self.make(level, tuple(sizes), span, slot)
 
     def make(
         self,
         level: Level,
         sizes: tuple[ast.Node, ...],
         span: Span | None,
-        source: SlotName | None = None,
+        source: str = "",
     ) -> SlotName:
         """Emit a new tensor, of fill or with what another one has; gives its slot."""
         names = self.names
@@ -183,7 +189,7 @@ class UnitTensors(ABC):
         declare = ast.Declare(tensor, level.fill, tuple(dims), span=span)
         tensors: tuple[tuple[str, str], ...] = (("made", slot),)
         statements: tuple[ast.Node, ...] = (declare,)
-        if source is not None:  # whose sizes are those of the loops
+        if source:  # whose sizes are those of the loops
             statements, numbers = (replace(declare, dims=()),), []
             indices = tuple([ast.Index(f"{_INDEX}{k + 1}") for k in range(len(kept))])
             read = ast.Access(ast.Variable("x", span=span), indices, span=span)
@@ -191,48 +197,43 @@ class UnitTensors(ABC):
             fill: ast.Node = ast.Assign(target, op, read, span=span)
             for index in indices:
                 fill = ast.Loop(index, ast.Dimensionless(), fill, span=span)
-            tensors, statements = (*tensors, ("x", source.name)), (*statements, fill)
-        run = ir.RunKernel(ast.Block(statements, span=span), tensors, tuple(numbers), span=span)
-        self.emit(ir.Make(slot, level, kept, run, span=span))
+            tensors, statements = (*tensors, ("x", source)), (*statements, fill)
+        run = loop_ir.RunKernel(
+            ast.Block(statements, span=span), tensors, tuple(numbers), span=span
+        )
+        self.emit(loop_ir.Make(slot, level, kept, run, span=span))
         return SlotName(slot)
 
     # ---------------------------------------------------------------- entries
 
-    def entry(self, node: ast.Subscript, frame: CallFrame | Environment) -> ast.Node:
-        of = self.value(node.object, frame)
-        if not isinstance(of, SlotName):
-            raise NotStaged("this is no tensor of the loop", node.span)
-        format, span = self.names.formats[of.name], node.span
+    def entry(self, node: ast.Subscript) -> ast.Node:
+        span = node.span
+        slot, format = self.slot_of(self.value(node.object), span)
         level = level_of(format)
         if isinstance(level.element_type, PairType):
             raise NotStaged("a pair is no number", span)
-        indices = self.indices(node, of, frame)
+        indices = self.indices(node, slot)
         if isinstance(level, ScalarLevel) and not indices:
-            return ir.ScalarValue(of.name, span=span)
+            return loop_ir.ScalarValue(slot, span=span)
         at, numbers = self.at(indices)
         read = ast.Access(ast.Variable("x", span=span), at, span=span)
         fill = typed_literal(level.element_type.wrap(0), level.element_type)
-        return self.computed(read, of, numbers, fill, span)
+        return self.computed(read, slot, numbers, fill, span)
 
     def stored(self, node: ast.Node, given: list[Any]) -> ast.Node:
         """`countstored(A)`."""
-        if len(given) != 1 or not isinstance(given[0], SlotName):
-            raise NotStaged("this is no tensor of the loop", node.span)
-        slot = given[0].name
-        if not is_positioned(level_of(self.names.formats[slot])):
+        slot, format = self.slot_of(given, node.span)
+        if not is_positioned(level_of(format)):
             raise NotStaged("the entries of this tensor are not counted", node.span)
-        return ir.StoredCount(slot, span=node.span)
+        return loop_ir.StoredCount(slot, span=node.span)
 
     def reduced(self, name: str, given: list[Any], span: Span | None) -> ast.Node:
         """A reduction of all entries of a tensor, `name(A)`, or of what a function gives for them,
         `name(f, A)`, which a kernel computes; a sum of floats in any order."""
         op, is_of_bools = REDUCTIONS[name]
-        function, of = (
-            (None, *given) if len(given) == 1 else given if len(given) == 2 else (None, None)
-        )
-        if not isinstance(of, SlotName):
-            raise NotStaged("this is no tensor of the loop", span)
-        level = level_of(self.names.formats[of.name])
+        function = given[0] if len(given) == 2 else None
+        slot, format = self.slot_of(given[-1:] if function is not None else given, span)
+        level = level_of(format)
         indices = tuple([ast.Index(f"{_INDEX}{k + 1}") for k in range(level.order)])
         value: ast.Node = ast.Access(ast.Variable("x", span=span), indices, span=span)
         type: Any = level.element_type
@@ -248,17 +249,17 @@ class UnitTensors(ABC):
             raise NotStaged(f"`{name}` does not take this tensor", span)
         type = row.result_type((type, type))
         if row.idempotent and not is_of_bools:  # the greatest of nothing is no number
-            sizes = [ir.SlotSize(of.name, k, span=span) for k in range(level.order)]
+            sizes = [loop_ir.SlotSize(slot, k, span=span) for k in range(level.order)]
             for size in sizes:
-                fails = ir.RaiseError("there are no entries to reduce", span=span)
+                fails = loop_ir.RaiseError("there are no entries to reduce", span=span)
                 is_empty = ast.Call(ast.Variable("=="), (size, ast.Literal(0)), span=span)
                 self.emit(ast.If(((is_empty, fails),), span=span))
-        return self.computed(value, of, (), identity_of(op, type), span, indices, op)
+        return self.computed(value, slot, (), identity_of(op, type), span, indices, op)
 
     def computed(
         self,
         value: ast.Node,
-        of: SlotName,
+        slot: str,
         numbers: tuple[tuple[str, ast.Node], ...],
         fill: ast.Literal,
         span: Span | None,
@@ -273,17 +274,15 @@ class UnitTensors(ABC):
         for index in over:
             assign = ast.Loop(index, ast.Dimensionless(), assign, span=span)
         program = ast.Block((ast.Declare(entry, fill, span=span), assign), span=span)
-        run = ir.RunKernel(program, ((_ENTRY, scalar), ("x", of.name)), numbers, span=span)
-        return ir.ScalarValue(scalar, run, span=span)
+        run = loop_ir.RunKernel(program, ((_ENTRY, scalar), ("x", slot)), numbers, span=span)
+        return loop_ir.ScalarValue(scalar, run, span=span)
 
-    def indices(
-        self, node: ast.Subscript, of: SlotName, frame: CallFrame | Environment
-    ) -> tuple[ast.Node, ...]:
-        format = self.names.formats[of.name]
+    def indices(self, node: ast.Subscript, slot: str) -> tuple[ast.Node, ...]:
+        format = self.names.formats[slot]
         if len(node.indices) != level_of(format).order:
             raise NotStaged("this takes another number of indices", node.span)
-        ends = [ir.SlotSize(of.name, size_mode(format, k)) for k in range(len(node.indices))]
-        found = self.several([*map(_with_end, node.indices, ends)], frame)
+        ends = [loop_ir.SlotSize(slot, size_mode(format, k)) for k in range(len(node.indices))]
+        found = self.several([*map(_with_end, node.indices, ends)])
         return tuple([self.expression_of(i, node.span) for i in found])
 
     def at(
@@ -293,20 +292,16 @@ class UnitTensors(ABC):
         names = tuple([ast.Variable(f"{_INDEX}{k + 1}") for k in range(len(indices))])
         return names, tuple(zip([n.name for n in names], indices, strict=True))
 
-    def set_entry(
-        self, target: ast.Subscript, value: ast.Node, frame: CallFrame | Environment
-    ) -> None:
-        of = self.value(target.object, frame)
-        if not isinstance(of, SlotName):
-            raise NotStaged("this is no tensor of the loop", target.span)
-        level = level_of(self.names.formats[of.name])
+    def set_entry(self, target: ast.Subscript, value: ast.Node) -> None:
+        slot, format = self.slot_of(self.value(target.object), target.span)
+        level = level_of(format)
         if not (isinstance(level, ScalarLevel) or level.is_all_dense):
             raise NotStaged("entries of a sparse tensor are not set one by one", target.span)
         value = self.kept(value)
-        self.set_in(of, self.indices(target, of, frame), value, target.span)
+        self.set_in(slot, self.indices(target, slot), value, target.span)
 
     def set_in(
-        self, of: SlotName, indices: tuple[ast.Node, ...], value: ast.Node, span: Span | None
+        self, slot: str, indices: tuple[ast.Node, ...], value: ast.Node, span: Span | None
     ) -> None:
         at, numbers = self.at((*indices, value))
         tensor = ast.Variable("x", span=span)
@@ -316,11 +311,11 @@ class UnitTensors(ABC):
             at[-1],
             span=span,
         )
-        self.emit(ir.RunKernel(ast.Block((assign,)), (("x", of.name),), numbers, span=span))
+        self.emit(loop_ir.RunKernel(ast.Block((assign,)), (("x", slot),), numbers, span=span))
 
     # ---------------------------------------------------------------- kernels
 
-    def kernel(self, node: ast.KernelNode, frame: CallFrame | Environment) -> Any:
+    def kernel(self, node: ast.KernelNode) -> Any:
         """Emit a kernel; gives the tensors that it returns."""
         site = CallSite(node, self.choices, operation)
         if substitute.inferring(node.program):
@@ -328,7 +323,7 @@ class UnitTensors(ABC):
         tensors, numbers, masks = [], [], dict[str, Any]()
         for name, variable in site.variables.items():
             try:
-                found = self.names.meaning(name, frame, variable.span)
+                found = self.meaning(name, variable.span)
             except NotStaged:
                 continue  # a name of the kernel's own, or an error
             if isinstance(found, SlotName):
@@ -339,7 +334,7 @@ class UnitTensors(ABC):
                 masks[name] = found.value
         operations: dict[str, ast.Node] = {}
         for name, variable in site.called.items():
-            value = self.names.meaning(name, frame, variable.span)
+            value = self.meaning(name, variable.span)
             function = operation(value.value) if isinstance(value, Static) else None
             if isinstance(function, Operation) and function.laws.ranged:
                 raise NotStaged(f"`{name}` has laws over a range", variable.span)
@@ -349,9 +344,9 @@ class UnitTensors(ABC):
         own = substitute.apart(operations, node)
         whole = substitute.specialized(node, masks, own)
         names = tuple(tensors), tuple(numbers)
-        self.emit(ir.RunKernel(whole.program, *names, False, span=node.span))
+        self.emit(loop_ir.RunKernel(whole.program, *names, False, span=node.span))
         yields = [n for n in trees.walk(node.program) if isinstance(n, ast.Yield)]
-        found = [self.value(v, frame) for n in yields for v in n.names]
+        found = [self.value(v) for n in yields for v in n.names]
         return found[0] if len(found) == 1 else Several(tuple(found)) if found else None
 
     def check_closed(self, value: Any, span: Span | None) -> None:

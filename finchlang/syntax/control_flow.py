@@ -88,10 +88,6 @@ class Called(ast.Node):
 
     body: Node  # spelled as traversals know it
 
-    @property
-    def in_script(self) -> Node:
-        return self.body
-
 
 #: told of a name that may have no value, and of the place where it is used
 Unset = Callable[[str, Any], None]

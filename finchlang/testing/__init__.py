@@ -1,7 +1,7 @@
 """Differential testing: a script run in several ways, compared, reduced and replayed.
 
 In: the text of a script, from a file or from the generator (`generate.py`, with the tables of
-`grammar.py` and `templates.py`). Out: the differences (`compare_engines.py`), reduced (`reduce.py`), as a
+`tables.toml`). Out: the differences (`compare_engines.py`), reduced (`reduce.py`), as a
 file that shows one (`replay.py`).
 
 The one idea: a case is always the text of a script. So generating, comparing, reducing and replaying

@@ -16,10 +16,9 @@ from finchlang.syntax.nodes import Call, Variable
 from finchlang.syntax.types import TYPES
 from finchlang.testing import grammar
 from finchlang.testing.generate import LETTERS, DrawnTensor, Levels, typed
-from finchlang.testing.grammar import LEVELS, Form
+from finchlang.testing.grammar import KERNELS, LEVELS, SCRIPTS, WALKED, Form
 from finchlang.testing.random_expressions import ExpressionMaker, Nest
 from finchlang.testing.random_shapes import WRITTEN, around
-from finchlang.testing.templates import KERNELS, SCRIPTS, WALKED
 from finchlang.text.print import pretty
 
 #: one seed in so many has NaN, infinities and -0.0 in its data
@@ -40,7 +39,7 @@ def is_special(seed: int) -> bool:
 
 
 class Writer(ExpressionMaker):
-    """Fills in the templates of `templates.py`."""
+    """Fills in the templates of `tables.toml`."""
 
     def __init__(self, seed: int):
         super().__init__(seed, is_special(seed))

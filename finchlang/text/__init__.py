@@ -2,7 +2,7 @@
 
 In: a text. `lines.py` divides it into lines, Lark parses it by `grammar/finch.lark` (`parse.py`), and two
 builders make nodes (`build_script.py`, `build_kernel.py`). Out: nodes; the printer turns nodes to text
-again. `diagnostics.py` and `other_languages.py` explain a text that does not parse, in the words of its
+again. `diagnostics.py` and `mend.py` explain a text that does not parse, in the words of its
 author.
 
 The one idea: printing and parsing are inverse to each other. So a program in any stage of normalisation

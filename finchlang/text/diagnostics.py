@@ -46,7 +46,7 @@ def unexpected_character(error: UnexpectedCharacters, source: Source, text: str)
     hints = {
         "'": "text is written in double quotes; a transposed tensor is `swizzle(A, 2, 1)`",
         ".": "there is no member access; operators of elements are `.*`, `.+`, `.^` and the like",
-        "$": "`$` stands in strings only",
+        "$": "`$` stands in strings only: in a kernel the names of the script are known without it",
     }
     message = f"unknown character `{character}`"
     return FinchError("syntax", message, span, hints.get(character))

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from finchlang.base.errors import Hint, Span, write
 from finchlang.syntax import nodes as ast, traversal as trees
-from finchlang.text.foreign_table import IN_KERNELS, TABLE
 from finchlang.text.print import OF_WHOLES, pretty, with_dot
+from finchlang.text.terminals import text_of_grammar
 
 _REDUCTIONS = ("sum", "prod", "mean", "maximum", "minimum", "any", "all")
 _ALONG = ("cumsum", "cumprod", "sort", "diff", "reverse")
@@ -31,7 +31,13 @@ class NameRow(NamedTuple):
 @cache
 def rows(in_kernel: bool) -> dict[str, list[NameRow]]:
     """The rows of each name, those with parameters before the others; for kernels theirs come first."""
-    return _rows_of((IN_KERNELS if in_kernel else "") + TABLE)
+    scripts, kernels = _tables()
+    return _rows_of(kernels + scripts if in_kernel else scripts)
+
+
+def _tables() -> list[str]:
+    """The rows for scripts, and those for kernels only."""
+    return text_of_grammar("foreign_names.txt").split("\n[kernels]\n")
 
 
 @cache
@@ -43,12 +49,8 @@ def _rows_of(table: str) -> dict[str, list[NameRow]]:
         left, _, ours = line.partition(" | ")
         names, is_call, given = left.partition("(")
         parameters = tuple(filter(None, given.rstrip(")").split(", "))) if is_call else None
-        row = NameRow(
-            parameters,
-            ours.removeprefix(": ").removeprefix("@. "),
-            ours[0] == ":",
-            ours[:2] == "@.",
-        )
+        code = ours.removeprefix(": ").removeprefix("@. ")
+        row = NameRow(parameters, code, ours[0] == ":", ours[:2] == "@.")
         for name in names.split():
             found.setdefault(name, []).append(row)
     return found
@@ -78,13 +80,8 @@ def way_of(
     args = getattr(call, "args", None)
     named = name.removeprefix(".")
     is_script = in_kernel and name not in rows(False)
-    what = (
-        "a function of scripts"
-        if is_script
-        else "not a function here"
-        if call
-        else "not a name here"
-    )
+    what = "not a function here" if call else "not a name here"
+    what = "a function of scripts" if is_script else what
     reason = f"`{named}` is {what}" + ", and no operator of kernels" * is_script
     for row in meant:
         fits = args is not None and row.parameters is not None and len(row.parameters) == len(args)
@@ -121,7 +118,7 @@ def _is_typed(parameter: str, arg: Any) -> bool:
 def _of_scripts(code: str) -> list[NameRow]:
     """What stands in kernels in place of a function that the code calls, and they have not."""
     called = [code, *re.findall(r"\w+!?(?=\()", code)]
-    of_kernels = _rows_of(IN_KERNELS)
+    of_kernels = _rows_of(_tables()[1])
     return next((of_kernels[name] for name in called if name in of_kernels), [])
 
 

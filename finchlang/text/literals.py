@@ -46,10 +46,10 @@ def number(text: str, span: Span) -> tuple[Any, str | None]:
     UInt8, `0x0000` UInt16. `1f0` is Float32. Raises FinchError of kind syntax for other texts.
     """
     if _INTEGER.match(text):
-        value = int(text.replace("_", ""))
-        if value >= 1 << 63:
+        digits = text.replace("_", "").lstrip("0") or "0"
+        if len(digits) > 19 or int(digits) >= 1 << 63:
             raise _bad(text, span, "it does not fit Int64; UInt64 is written with `0x`")
-        return value, None
+        return int(digits), None
     for pattern, base, bits in ((_HEX, 16, 4), (_BINARY, 2, 1)):
         if pattern.match(text):
             width = max(8, 1 << ((len(text) - 2) * bits - 1).bit_length())
@@ -70,7 +70,8 @@ def is_float(text: str) -> bool:
 
 
 def _bad(text: str, span: Span, hint: str | None) -> FinchError:
-    return FinchError("syntax", f"`{text}` is not a number", span, hint)
+    shown = text if len(text) <= 40 else f"{text[:20]}…{text[-10:]}"
+    return FinchError("syntax", f"`{shown}` is not a number", span, hint)
 
 
 def typed_literal(type: Type, argument: Node, op: Variable, span: Span | None) -> Node:

@@ -4,15 +4,16 @@ languages, tried on the text before they are shown."""
 from __future__ import annotations
 
 import re
+import tomllib
 from collections.abc import Callable, Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
 from finchlang.base.errors import FinchError, Hint, Source, Span, write
 from finchlang.syntax import nodes as ast, traversal as trees
-from finchlang.text import foreign_names as names
-from finchlang.text.other_languages import FORMS
+from finchlang.text import build_script, foreign_names as names
 from finchlang.text.print import OF_ELEMENTS
+from finchlang.text.terminals import text_of_grammar
 
 #: longer lines were not written by a person, and would take long to search
 LONGEST = 1000
@@ -36,6 +37,24 @@ def parse(source: Source, rule: str, is_explained: bool = False) -> Any:
     return parsers[0](source, rule, is_explained)
 
 
+class ForeignForm(NamedTuple):
+    """A row of `grammar/foreign_forms.toml`, which says what its fields mean."""
+
+    pattern: str
+    reason: str
+    way: str | None = None
+    code: str | None = None
+    only: str = ""
+
+
+@cache
+def forms() -> tuple[ForeignForm, ...]:
+    """What other languages write and ours does not."""
+    known = "|".join(sorted(build_script.PACKAGES))
+    text = text_of_grammar("foreign_forms.toml").replace("PACKAGES", known)
+    return tuple(ForeignForm(**row) for row in tomllib.loads(text)["form"])
+
+
 class Remedy(NamedTuple):
     """What is wrong at `start` to `stop` of a line, a hint, and the code that stands in its place."""
 
@@ -43,7 +62,11 @@ class Remedy(NamedTuple):
     stop: int
     reason: str
     way: str | None
-    code: str | None
+    code: str | None = None
+
+
+def _written(start: int, stop: int, reason: str, code: str) -> Remedy:
+    return Remedy(start, stop, reason, f"write `{code}`", code)
 
 
 def explained(error: FinchError, in_kernel: bool = False, rule: str = "script") -> FinchError:
@@ -135,7 +158,7 @@ def _forms_at(
         found = special(line, code, at, in_kernel)
         if found is not None:
             yield found
-    for form in FORMS:
+    for form in forms():
         if form.only and (form.only == "kernel") != in_kernel:
             continue
         for match in _compiled(form.pattern).finditer(code):
@@ -146,13 +169,7 @@ def _forms_at(
             start, stop = named.get("at", match.span())
             ours = form.code and form.code.format(**parts)
             way = form.way and form.way.format(code=ours, **parts)
-            yield Remedy(
-                start,
-                stop,
-                form.reason.format(**parts),
-                way,
-                ours if form.code is not None else None,
-            )
+            yield Remedy(start, stop, form.reason.format(**parts), way, ours)
 
 
 def _ends(source: Source, *lines: int) -> list[tuple[int, int]]:
@@ -261,7 +278,7 @@ def _choice(line: str, code: str, at: int, in_kernel: bool) -> Remedy | None:
         a, c, b = line[start : word.start()], line[word.end() : middle], line[middle + 4 : stop]
         ours = f"{_grouped(c)} ? {_grouped(a)} : {_grouped(b)}"
         reason = "a choice is not written with `if` and `else` in a line"
-        return Remedy(start, stop, reason, f"write `{ours}`", ours)
+        return _written(start, stop, reason, ours)
     return None
 
 
@@ -297,7 +314,7 @@ def _slice(line: str, code: str, at: int, in_kernel: bool) -> Remedy | None:
         if (found[3] or "").startswith("-"):
             ours = f"[end:{found[3]}:1]"
         reason = "a range has both ends, and indices count from 1"
-        return Remedy(found.start(), found.end(), reason, f"write `{ours}`", ours)
+        return _written(found.start(), found.end(), reason, ours)
     return None
 
 
@@ -308,23 +325,11 @@ def _string(line: str, code: str, at: int, in_kernel: bool) -> Remedy | None:
             text = re.sub(
                 r"\{([^{}:]+)(?::[^{}]*)?\}", r"$(\1)", line[found.start(1) : found.end(1)]
             )
-            return Remedy(
-                found.start(),
-                found.end(),
-                "strings have no letter before them",
-                f"write `{text}`",
-                text,
-            )
+            return _written(found.start(), found.end(), "strings have no letter before them", text)
     for found in re.finditer(r"(?<![\w])\{([^{}]*:[^{}]*)\}", code):
         if found.start() <= at <= found.end():
             ours = "Dict(" + re.sub(r"\s*:\s*", " => ", line[found.start(1) : found.end(1)]) + ")"
-            return Remedy(
-                found.start(),
-                found.end(),
-                "there are no dictionaries in braces",
-                f"write `{ours}`",
-                ours,
-            )
+            return _written(found.start(), found.end(), "there are no dictionaries in braces", ours)
     return None
 
 
@@ -337,7 +342,7 @@ def _dots(line: str, code: str, at: int, in_kernel: bool) -> Remedy | None:
                 ours = names.text_of(names.dotted(parse_fragment(line[found.end() : stop])))
             except FinchError:
                 return None
-            return Remedy(found.start(), stop, "there is no `@.`", f"write `{ours}`", ours)
+            return _written(found.start(), stop, "there is no `@.`", ours)
     return None
 
 
@@ -360,9 +365,7 @@ def _member(line: str, code: str, at: int, in_kernel: bool) -> Remedy | None:
         is_call = code[end : end + 1] == "("
         if name == "shape" and (size := re.match(r"\[(\d+)\]", code[end:])):
             ours = f"size({line[start : dot.start()]}, {int(size[1]) + 1})"
-            return Remedy(
-                start, end + size.end(), "there is no member access", f"write `{ours}`", ours
-            )
+            return _written(start, end + size.end(), "there is no member access", ours)
         stop = _closing(code, end) + 1 if is_call else end
         inside = line[end + 1 : stop - 1].strip() if is_call else ""
         if re.fullmatch(PACKAGES, code[start : dot.start()]):
@@ -374,13 +377,7 @@ def _member(line: str, code: str, at: int, in_kernel: bool) -> Remedy | None:
             )
             text = f"{name}{'.' * bool(is_array and is_call)}({inside})" if is_call else name
             if is_array and re.fullmatch(NUMPY, code[start : dot.start()]):
-                return Remedy(
-                    start,
-                    stop,
-                    "there are no packages: functions stand alone",
-                    f"write `{text}`",
-                    text,
-                )
+                return _written(start, stop, "there are no packages: functions stand alone", text)
             text = text.replace(".(", "(", 1)
             is_own = f"np.{name}" in names.rows(in_kernel) and code.startswith(
                 ("np.", "numpy."), start
@@ -404,9 +401,9 @@ def _member(line: str, code: str, at: int, in_kernel: bool) -> Remedy | None:
         maker = re.match(r"\w+(?=\()", code[start:])  # `svd(A).S`
         if maker and (way := names.way_of(maker[0], None, in_kernel, parse_fragment)):
             reason, hint = f"`{maker[0]}` is not a function here", str(way.hint)
-            return Remedy(start, start + maker.end(), reason, hint, None)
+            return Remedy(start, start + maker.end(), reason, hint)
         told = f'no value has a part `{name}`; a dictionary `d` has `d["{name}"]`'
-        return Remedy(start, stop, reason, told, None)
+        return Remedy(start, stop, reason, told)
     return None
 
 
@@ -418,19 +415,19 @@ def _translated(
         call = parse_fragment(text)
     except FinchError as error:
         if error.hint is not None and not isinstance(error.hint, Hint):  # of what is within
-            return Remedy(start, stop, error.message, error.hint, None)
-        return Remedy(start, stop, reason, f"write `{text}`", text)
+            return Remedy(start, stop, error.message, error.hint)
+        return _written(start, stop, reason, text)
     if (of_axis := names.along_axis(call)) is not None:
-        return Remedy(start, stop, reason, f"write `{of_axis}`", of_axis)
+        return _written(start, stop, reason, of_axis)
     called = call if isinstance(call, (ast.Call, ast.KeywordCall)) else None
     way = names.way_of(name, called, in_kernel, parse_fragment)
     if way is None:
         ours = names.text_of(names.ours_of(call, in_kernel, parse_fragment))
-        return Remedy(start, stop, reason, f"write `{ours}`", ours)
+        return _written(start, stop, reason, ours)
     if not isinstance(way.hint, Hint):
-        return Remedy(start, stop, reason, way.hint, None)
+        return Remedy(start, stop, reason, way.hint)
     ours = way.hint.code if way.span else text.replace(name.split(".")[-1], way.hint.code, 1)
-    return Remedy(start, stop, reason, f"write `{ours}`", ours)
+    return _written(start, stop, reason, ours)
 
 
 def parse_fragment(text: str) -> Any:

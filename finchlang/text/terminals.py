@@ -1,4 +1,4 @@
-"""The text of the grammar, and its terminals: the words and signs that editors know, too."""
+"""The files of `grammar/`, and the grammar's terminals: the words and signs that editors know, too."""
 
 from __future__ import annotations
 
@@ -10,13 +10,17 @@ from pathlib import Path
 _TERMINAL = re.compile(r'^([A-Z_]+)(?:\.(\d+))?: *(?:"(.*?)"|/(.*)/)(?: *//.*)?$', re.MULTILINE)
 
 
+def text_of_grammar(name: str) -> str:
+    """The text of a file of `grammar/`."""
+    try:
+        return resources.files("finchlang.grammar").joinpath(name).read_text("utf-8")
+    except (ModuleNotFoundError, FileNotFoundError):  # a plain checkout on the path
+        return (Path(__file__).parent.parent.parent / "grammar" / name).read_text("utf-8")
+
+
 @cache
 def grammar() -> str:
-    try:
-        return resources.files("finchlang.grammar").joinpath("finch.lark").read_text("utf-8")
-    except (ModuleNotFoundError, FileNotFoundError):  # a plain checkout on the path
-        here = Path(__file__).parent.parent.parent / "grammar" / "finch.lark"
-        return here.read_text("utf-8")
+    return text_of_grammar("finch.lark")
 
 
 @cache

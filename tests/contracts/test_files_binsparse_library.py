@@ -74,8 +74,9 @@ def saved(tensor: Any, path: Path, alias: bool | None = None) -> str:
 @SUFFIXES
 @pytest.mark.parametrize("name", [name for name in NAMED if name not in ("DMAT", "COO")])
 def test_every_format_goes_both_ways(tmp_path: Path, name: str, suffix: str) -> None:
-    path = tmp_path / f"a{suffix}"
-    for leaf, (dtype, fill, value) in LEAVES.items():
+    """Each leaf in one container, or in one format; others hold the same arrays."""
+    path, are_all = tmp_path / f"a{suffix}", suffix == ".bsp.npz" or name == "CSR"
+    for leaf, (dtype, fill, value) in [*LEAVES.items()][:: 1 if are_all else 5]:
         if leaf == "Pattern()" and name in ("DVEC", "DMATR", "DMATC"):
             continue  # it would be true everywhere
         array = np.where(MATRIX == 0, np.array(fill, dtype), np.array(value, dtype))
@@ -96,7 +97,7 @@ def test_nests_of_levels_go_both_ways(tmp_path: Path, suffix: str) -> None:
     """Every level of ours, those that the standard cannot name too; modes in any order."""
     path, array = tmp_path / f"a{suffix}", np.zeros((3, 3))
     array[0, 0], array[1, 1] = 2.5, -1
-    some = 8 if suffix == ".bsp.zarr" else 1  # many small files are slow; descriptors are the same
+    some = 1 if suffix == ".bsp.npz" else 8  # many small files are slow; descriptors are the same
     for format in nests("Element(0.0)", 2)[::some]:
         tensor = fits(format, array)
         if tensor is not None:

@@ -14,6 +14,7 @@ from typing import Any
 import host_programs as programs
 import numpy as np
 import pytest
+from alarms import alarmed, ctrl_c
 from hosts import Program, Sample, everywhere, run
 from in_child import in_child
 from level_kernels import run_on
@@ -167,13 +168,10 @@ def test_an_interrupt_ends_what_takes_for_ever(make: Callable[[Sample], None]) -
 
     def work(report: Callable[[str], None]) -> None:
         arrays = [np.arange(100_000)[::-1].copy() for _ in program.residual.buffers]
-        for number, error in ((signal.SIGINT, FinchError), (signal.SIGALRM, ZeroDivisionError)):
-            signal.signal(signal.SIGALRM, lambda *_: signal.raise_signal(signal.SIGINT))
-            if number == signal.SIGALRM:
-                signal.signal(signal.SIGALRM, lambda *_: 1 // 0)
+        answers = (ctrl_c, FinchError), (lambda: 1 // 0, ZeroDivisionError)
+        for answer, error in answers:
             before = arrays[0].copy()
-            signal.setitimer(signal.ITIMER_REAL, 0.1)
-            with pytest.raises(error) as caught:
+            with pytest.raises(error) as caught, alarmed(answer, 0.1):
                 run(native, arrays)
             assert getattr(caught.value, "kind", "interrupted") == "interrupted"
             assert np.array_equal(arrays[0], before)

@@ -5,11 +5,13 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from inspect import signature
 from typing import Any
 
 import numpy as np
 import pytest
+from alarms import alarmed, ctrl_c
 from in_child import isolated
 
 from finchlang import FinchError, Scalar, Session, Tensor
@@ -64,6 +66,19 @@ def staged(text: str, **given: Any) -> list[str]:
 def test_these_are_whole(text: str) -> None:
     [told] = staged(text)
     assert told.endswith("is staged"), told
+
+
+def test_rounds_of_loops_within_count() -> None:
+    """Those of one run; and of one that is run often, in a loop that is not whole."""
+    triangle = "n = 0\nfor i = 1:60\n    for j = 1:i\n        n += j\n    end\nend\nn"
+    session = Session()
+    assert session.run(triangle, "script") == sum(i * (i + 1) // 2 for i in range(1, 61))
+    assert session.staged == ["script:2:1: for is staged"]
+    often = "n = 0\nfor i = 1:200\n    for j = 1:50\n        n += j\n    end\n    string(n)\nend\nn"
+    session = Session()
+    assert session.run(often, "script") == 200 * 51 * 25
+    outer, inner = session.staged
+    assert "`string` is called" in outer and inner == "script:3:5: for is staged"
 
 
 @pytest.mark.parametrize(
@@ -226,14 +241,8 @@ def test_a_function_that_calls_itself_often_is_whole(call: str) -> None:
 def test_ctrl_c_ends_calls_that_call_themselves() -> None:
     session = Session()
     session.run(RECURSION.replace("{}", "k == 0 && fib(k)"))
-    old = signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGINT))
-    signal.setitimer(signal.ITIMER_REAL, 1.0, 0.2)
-    try:
-        with pytest.raises(FinchError) as caught:
-            session.run("for k = 80:90\n    @finch s[] += k\n    n += fib(k)\nend")
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, old)
+    with pytest.raises(FinchError) as caught, alarmed(ctrl_c, 0.5):
+        session.run("for k = 80:90\n    @finch s[] += k\n    n += fib(k)\nend")
     assert caught.value.kind == "interrupted"
     assert session["n"] == 0 and session["s"].value == 6
 
@@ -311,14 +320,8 @@ def test_ctrl_c_leaves_all_as_it_was(loop: str) -> None:
     session = Session()
     session.run("x = 1.0\nt = Tensor(Dense(Element(0)), 3)\nu = Tensor(Dense(Element(0)), 3)")
     tensors = session["t"], session["u"]
-    old = signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGINT))
-    signal.setitimer(signal.ITIMER_REAL, 1.0, 0.2)
-    try:
-        with pytest.raises(FinchError) as caught:
-            session.run(loop)
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, old)
+    with pytest.raises(FinchError) as caught, alarmed(ctrl_c, 0.5):
+        session.run(loop)
     assert caught.value.kind == "interrupted"
     if "finch" in loop:
         assert session["x"] == 1.0 and (session["t"], session["u"]) == tensors
@@ -335,13 +338,13 @@ def test_what_a_handler_raises_ends_the_loop() -> None:
     os.environ["FINCH_CHECK"] = "0"
 
     def handler(number: int, frame: Any) -> None:
-        while frame is not None:
-            if frame.f_code.co_name in ("remove", "__del__"):  # Python ignores what is raised there
-                signal.setitimer(signal.ITIMER_REAL, 0.001)
-                return
-            frame = frame.f_back
         raise Alarm
 
+    def again(lost: Any) -> None:
+        """Python ignores what is raised in a callback of a weak reference or of the garbage collector."""
+        signal.setitimer(signal.ITIMER_REAL, 0.001)
+
+    sys.unraisablehook = again
     signal.signal(signal.SIGALRM, handler)
     for number in range(16):
         session = Session()

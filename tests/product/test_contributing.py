@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import ast
+import cProfile
 import doctest
 import inspect
 import re
-import sys
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from importlib import import_module
@@ -129,18 +129,11 @@ JOURNEYS: dict[str, Callable[[Path], Journey]] = {
 
 def entered(name: str, folder: Path) -> set[tuple[str, str]]:
     """The functions that the journey enters: file and qualified name."""
-    journey, codes = JOURNEYS[name](folder), set[Any]()
-
-    def profile(frame: Any, event: str, _: Any) -> None:
-        if event == "call":
-            codes.add(frame.f_code)
-
-    sys.setprofile(profile)
-    try:
-        journey()
-    finally:
-        sys.setprofile(None)
-    return {(code.co_filename, code.co_qualname) for code in codes}
+    journey = JOURNEYS[name](folder)
+    profile = cProfile.Profile()
+    profile.runcall(journey)
+    codes: list[Any] = [entry.code for entry in profile.getstats()]
+    return {(c.co_filename, c.co_qualname) for c in codes if not isinstance(c, str)}
 
 
 @pytest.mark.parametrize("name", JOURNEYS)
@@ -150,8 +143,10 @@ def test_a_journey_goes_where_it_is_said_to_go(
     monkeypatch.setenv("FINCH_CACHE_DIR", str(tmp_path / "cache"))  # no kernel is known
     told = TEXT.partition(f"**{name}")[2].split("\n\n")[0]
     assert told
-    # a process of its own remembers nothing of other tests
-    with ProcessPoolExecutor(1, get_context("spawn")) as new:
+    # a process of its own remembers nothing of other tests; what they import is imported once
+    server = get_context("forkserver")
+    server.set_forkserver_preload([__name__])
+    with ProcessPoolExecutor(1, server) as new:
         been = new.submit(entered, name, tmp_path).result()
     missed = [
         f"{path}: {one}"

@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse
+from alarms import alarmed, arm, ctrl_c
 
 from finchlang import FinchError, Scalar, Session
 from finchlang.calls.runner import ENGINES, Observer
@@ -43,18 +43,7 @@ class Interrupting(Observer):
 
     def strike(self, text: str = "") -> None:
         if self.is_armed:
-            signal.setitimer(signal.ITIMER_REAL, 0.1)
-
-
-@contextmanager
-def alarmed() -> Iterator[None]:
-    """An alarm is Ctrl-C."""
-    old = signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGINT))
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, old)
+            arm(0.1)
 
 
 WAYS = [(e, t) for e in RUNNING for t in TEXTS if (e, t) != ("denote", ENDLESS)]  # too many places
@@ -68,7 +57,7 @@ def test_an_interrupt_ends_a_kernel(engine: str, text: str) -> None:
     session["s"], session["x"] = Scalar(0.0), np.ones(3)
     session.run(total)
     coming.is_armed = True
-    with alarmed(), pytest.raises(FinchError) as found:
+    with pytest.raises(FinchError) as found, alarmed(ctrl_c):
         session.run(f'println("go")\n{text}' if engine == "denote" else text)
     coming.is_armed = False
     assert found.value.kind == "interrupted"

@@ -20,9 +20,8 @@ from finchlang.testing import grammar
 from finchlang.testing.compare_stored import as_array, entries_of, same
 from finchlang.testing.coverage import REASONS, Coverage, expected
 from finchlang.testing.fuzz import Options, fuzz, run_case
-from finchlang.testing.grammar import LEVELS
+from finchlang.testing.grammar import KERNELS, LEVELS, SCRIPTS
 from finchlang.testing.scripts import generate, operands
-from finchlang.testing.templates import KERNELS, SCRIPTS
 from finchlang.testing.variants import VARIANTS, differences
 from finchlang.text.parse import parse_script
 from finchlang.text.print import pretty

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 import sequence_world
+from alarms import Alarm, alarmed, ctrl_c, raise_alarm
 from hypothesis import HealthCheck, Phase, settings, strategies as st
 from hypothesis.stateful import run_state_machine_as_test
 from in_child import in_child
@@ -187,34 +188,16 @@ for _name, _rule in list(vars(Sequences).items()):  # a rule is drawn as often a
         setattr(Sequences, f"{_name}_{_k}", _rule)
 
 
-class Alarm(Exception):
-    """What a signal's handler raises."""
-
-
 def _interrupted(work: Callable[[], Any], is_ctrl_c: bool, after: float) -> Any:
-    """What `work` gives or raises, which signals interrupt, the first after so many seconds."""
-    running = True
-
-    def handler(*_: Any) -> None:
-        if running and is_ctrl_c:
-            os.kill(os.getpid(), signal.SIGINT)
-        elif running:
-            raise Alarm
-
-    old = (
-        signal.signal(signal.SIGALRM, handler),
-        signal.signal(signal.SIGINT, signal.default_int_handler),
-    )
+    """What `work` gives or raises, which a signal interrupts after so many seconds."""
+    old = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
-        signal.setitimer(signal.ITIMER_REAL, after, 0.2)
-        return work()
+        with alarmed(ctrl_c if is_ctrl_c else raise_alarm, after):
+            return work()
     except (Alarm, KeyboardInterrupt) as raised:
         return raised
     finally:
-        running = False
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, old[0])
-        signal.signal(signal.SIGINT, old[1])
+        signal.signal(signal.SIGINT, old)
 
 
 def play(

@@ -224,6 +224,17 @@ def test_the_calls_that_led_to_an_error() -> None:
     assert "in `f` called at 1:25, in 17 more calls, in `f` called at 2:1" in deep
 
 
+def test_of_a_long_line_what_is_near_is_shown() -> None:
+    for name, terms in ("§", 1000), ('"' + "a" * 9999, 1):
+        with pytest.raises(FinchError) as caught:
+            parse_script(f"x = {'1 + ' * terms}{name}")
+        first, shown, carets, *_ = str(caught.value).split("\n")
+        assert len(first) < 99 and len(shown) < 230 and 1 <= carets.count("^") < 230
+        assert shown[carets.index("^")] == name[0]
+    with pytest.raises(FinchError, match=r"`9{20}…9{10}` is not a number"):
+        parse_script("9" * 5000)
+
+
 @pytest.mark.parametrize(
     ("text", "column", "width"),
     [
