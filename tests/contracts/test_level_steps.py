@@ -311,7 +311,7 @@ def test_steps(name: str, which: str) -> None:
     assert 0 < second <= most * first, (first, second)
 
 
-MET = "SparseList SparseByteMap SparseBand SparseBlockList SparseRunList RunList PackBits Dense".split()
+MET = ["SparseList", "SparseByteMap", "SparseBand", "SparseBlockList", "SparseRunList", "RunList", "PackBits", "Dense"]
 
 
 def met(level: str, seed: int) -> Tensor:
