@@ -311,7 +311,16 @@ def test_steps(name: str, which: str) -> None:
     assert 0 < second <= most * first, (first, second)
 
 
-MET = ["SparseList", "SparseByteMap", "SparseBand", "SparseBlockList", "SparseRunList", "RunList", "PackBits", "Dense"]
+MET = [
+    "SparseList",
+    "SparseByteMap",
+    "SparseBand",
+    "SparseBlockList",
+    "SparseRunList",
+    "RunList",
+    "PackBits",
+    "Dense",
+]
 
 
 def met(level: str, seed: int) -> Tensor:
