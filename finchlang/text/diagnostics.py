@@ -74,11 +74,6 @@ class _Unexpected:
     def latest(self, kinds: set[str]) -> Token | None:
         return next((t for t in reversed(self.tokens) if t.type in kinds), None)
 
-    def span_to(self, opener: Token, stop: int) -> Span:
-        before, start = self.source.text[:stop], span_of(self.source, opener)
-        line = before.count("\n") + 1
-        return Span(self.source, start.line, start.column, line, stop - before.rfind("\n"))
-
     def rest(self) -> str:
         return self.source.line(self.token.line or 1)[(self.token.column or 1) - 1 :]
 
@@ -112,7 +107,7 @@ def _rows(here: _Unexpected) -> FinchError | None:
         depth += (sign in "[(") - (sign in "])")
         if depth == 0:
             inner = re.sub(r"\s*,\s*", " ", text[: at + 1])
-            whole = here.span_to(opener, start + at + 1)
+            whole = here.source.span(start, start + at + 1)
             message = "the elements of a row have blanks between them"
             return FinchError("syntax", message, whole, write(re.sub(r"\n\s*", "; ", inner)))
         if sign == "=":
@@ -217,7 +212,7 @@ def _statement(here: _Unexpected) -> FinchError:
     if (found := _UPDATES.match(here.rest())) is not None and isinstance(last, Subscript):
         op = (found[1] or found[2]).replace("**", "^")
         start = span_of(here.source, here.token).offsets[0]
-        place = here.span_to(here.token, start + found.end())
+        place = here.source.span(start, start + found.end())
         message = f"an update by `{op}` is written otherwise"
         return FinchError("syntax", message, place, write(f"<<{op}>>="))
     line = here.source.line(opener.line or 1) if opener is not None else ""
