@@ -12,6 +12,7 @@ from finchlang.base.errors import FinchError
 from finchlang.python.callables import from_callable, function_of, made, remember
 from finchlang.script import law_declarations
 from finchlang.syntax import nodes as ast, types
+from finchlang.syntax.user_function import Operation
 from finchlang.text.tree_cache import script_of
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -104,7 +105,7 @@ def _stated(law: str, what: Any, given: list[Any]) -> list[ast.Node]:
     raise FinchError("type", message, hint=f"there are {names}")
 
 
-def _case(known: law_declarations.Declared, arguments: Any, result: Any) -> Any:
+def _case(known: Operation, arguments: Any, result: Any) -> Any:
     if not isinstance(arguments, tuple):
         raise FinchError("type", "a case is about a tuple of arguments", hint="as in `(None, 0)`")
     nodes: list[ast.Node] = []

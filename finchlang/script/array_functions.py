@@ -19,9 +19,10 @@ from finchlang.array.reductions import reduced
 from finchlang.base.errors import FinchError
 from finchlang.operators.operator_table import OPERATORS
 from finchlang.script.as_operator import operation
+from finchlang.script.containers import axes_of
 from finchlang.script.show import kind_of
 from finchlang.script.values import Builtin, FinchRange
-from finchlang.script.whole_arrays import axes_of, no_product, not_stacked
+from finchlang.script.whole_arrays import no_product, not_stacked
 from finchlang.syntax import nodes as ast, types
 from finchlang.tensors.array_base import size_text
 

@@ -285,7 +285,7 @@ class _Closing:
                 return self.number(name, node.span)
             case ast.Call(ast.Variable() as op, args):
                 return self.call(node, op, tuple([self.expression(a) for a in args]))
-        what = _WHAT.get(type(node), "this")
+        what = WORDS.get(type(node), "this")
         message = f"{what} has no place in `{self.name}`, which is used in a kernel"
         raise FinchError("type", message, node.span, _ALLOWED)
 
@@ -383,14 +383,20 @@ _ALLOWED = (
     "an operator has numbers, operators, functions that are operators, `if`, `while`, `for` over a "
     "range, names of its own and `return`"
 )
-_WHAT: dict[type, str] = {
-    ast.Text: "a string",
+#: what messages call nodes that have no place in an operator, or in a loop that is staged
+WORDS: dict[type, str] = {
+    ast.Text: "a text with values in it",
     ast.KernelNode: "a kernel",
     ast.Rows: "an array",
     ast.Splat: "`...`",
     ast.Subscript: "an entry of an array",
     ast.Group: "a tuple",
     ast.Range: "a range",
-    ast.Function: "a function",
+    ast.Function: "a definition of a function",
     ast.Macro: "a macro",
+    ast.Comprehension: "a comprehension",
+    ast.Broadcast: "a call for each element",
+    ast.Lambda: "a function without a name",
+    ast.Typed: "a declared type",
+    ast.Try: "`try`",
 }

@@ -15,15 +15,13 @@ from typing import Any
 from finchlang.base.errors import FinchError, Span
 from finchlang.calls.environment import OUTERMOST, Environment, Scope, assigned_names
 from finchlang.calls.runner import Runner
-from finchlang.script import functions, law_declarations
-from finchlang.script.containers import items
+from finchlang.script import functions, law_declarations, values as data
 from finchlang.script.evaluate_calls import Calls
 from finchlang.script.evaluate_expressions import Closure, Leave, RunKernel, named, placed
 from finchlang.script.show import show, text
 from finchlang.script.staged_loops import OVER, StagedLoop, StagedLoops
 from finchlang.script.subscripts import set_subscript
 from finchlang.script.tensor_arithmetic import elementwise, forced, set_all
-from finchlang.script.values import shaped, truth
 from finchlang.syntax import nodes as ast
 from finchlang.syntax.traversal import EnoughFrames, replace
 from finchlang.text.literals import SPELLINGS
@@ -149,7 +147,7 @@ class Evaluator(Calls):
 
         def let_each(env: Environment) -> Any:
             found = value(env)
-            values = list(items(found))
+            values = list(data.entries(found))
             if len(values) < len(assignments):
                 message = f"{len(values)} values are assigned to {len(assignments)} names"
                 raise FinchError("type", message)
@@ -241,7 +239,7 @@ class Evaluator(Calls):
 
         def iterate(env: Environment) -> None:
             found = entries(env)
-            rest, round = iter(items(found)), 0
+            rest, round = iter(data.entries(found)), 0
             run = None if loops is None else loops.begin(loop, found)
             while True:
                 done = None if run is None else run.rest(env, found, round)
@@ -321,21 +319,21 @@ class Evaluator(Calls):
             if k == len(sources):
                 yield Environment(inner, env, known)
                 return
-            for item in items(sources[k](Environment(inner, env, known) if k else env)):
+            for item in data.entries(sources[k](Environment(inner, env, known) if k else env)):
                 yield from rounds(env, k + 1, known | taken_apart(item, node.names[k]))
 
         def all_of(env: Environment) -> Any:
-            return shaped([value(each) for each in rounds(env, 0, {}) if holds(each)])
+            return data.shaped([value(each) for each in rounds(env, 0, {}) if holds(each)])
 
         def grid(env: Environment) -> Any:
-            parts = [list(items(source(env))) for source in sources]
+            parts = [list(data.entries(source(env))) for source in sources]
             found = []
             for places in product(*parts[::-1]):  # column-major: the first source is the fastest
                 known: dict[str, Any] = {}
                 for item, names in zip(places[::-1], node.names, strict=True):
                     known |= taken_apart(item, names)
                 found.append(value(Environment(inner, env, known)))
-            return shaped(found, tuple(map(len, parts)))
+            return data.shaped(found, tuple(map(len, parts)))
 
         run = grid if node.is_grid else all_of
         return interruptible(node.span, run)
@@ -412,7 +410,7 @@ class Evaluator(Calls):
 
         def holds(env: Environment) -> bool:
             try:
-                return truth(value(env))
+                return data.truth(value(env))
             except FinchError as error:
                 raise error.at(span) from None
 
@@ -544,7 +542,7 @@ def taken_apart(item: Any, names: tuple[str, ...]) -> dict[str, Any]:
     """The values of a loop's names for an item, which is taken apart if there are several names."""
     if len(names) == 1:
         return {names[0]: item}
-    parts = list(items(item))
+    parts = list(data.entries(item))
     if len(parts) < len(names):
         raise FinchError("type", f"{len(parts)} values are given to {len(names)} names")
     return dict(zip(names, parts, strict=False))

@@ -14,7 +14,7 @@ from finchlang.operators.operator_table import literal_type
 from finchlang.script import functions, values as data
 from finchlang.script.lazy_values import Pending, is_lazy
 from finchlang.script.show import joined, text
-from finchlang.script.subscripts import ALL, shape_of, subscript
+from finchlang.script.subscripts import ALL, subscript
 from finchlang.script.tensor_arithmetic import forced, lazily, settled, stacked
 from finchlang.syntax import nodes as ast, traversal as trees, types
 from finchlang.tensors.formats import LEVELS
@@ -206,7 +206,7 @@ class Expressions:
             return [index(env) for index in indices]
 
         def places_with_end(env: Environment, value: Any) -> list[Any]:
-            shape = shape_of(value)
+            shape = data.sizes(value, "cannot be indexed")
             if len(shape) != len(indices):  # an error that `subscript` reports
                 shape = (*shape, *[0] * len(indices))[: len(indices)]
             within = [Environment(inner, env, {"end": size}) for size in shape]

@@ -194,7 +194,7 @@ def elementwise(function: Any, args: list[Any], apply: Callable[..., Any]) -> An
     if any(map(is_lazy, args)):
         return lazily().by_elements(function, args)
     args = [a.view(np.ndarray) if type(a) is RowVector else a for a in args]
-    shapes = [None if isinstance(a, Scalar) else data.shape_of(a) for a in args]
+    shapes = [None if isinstance(a, (Scalar, str, dict)) else data.shape_of(a) for a in args]
     known = [s for s in shapes if s is not None]
     if not known:
         return apply(*args)
@@ -228,7 +228,8 @@ def _spread(value: Any, shape: tuple[int, ...]) -> np.ndarray:
 def set_all(target: Any, value: Any, run: Run) -> None:
     """`target .= value`. Raises FinchError "dimension" if the value does not broadcast to it, "type" for
     what has no elements that can be set."""
-    shape = None if type(target) in (tuple, data.FinchRange) else data.shape_of(target)
+    is_fixed = type(target) in (tuple, data.FinchRange, str, dict, Pending)
+    shape = None if is_fixed else data.shape_of(target)
     if shape is None:
         raise FinchError("type", f"the elements of {kind_of(target)} cannot be set")
     if is_lazy(target) and not isinstance(target, LazyTensor) and dense_view(target) is None:

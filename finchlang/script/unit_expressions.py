@@ -11,12 +11,10 @@ from finchlang.calls.environment import Environment, Scope
 from finchlang.functions import unit as loop_ir
 from finchlang.levels.element import typed_literal
 from finchlang.operators.operator_table import OPERATORS, Operator
-from finchlang.script.as_operator import applied, operation
+from finchlang.script.as_operator import WORDS, applied, operation
 from finchlang.script.functions import PREDEFINED, FinchFunction, LevelName, MaskName
 from finchlang.script.unit_names import (
     NotStaged,
-    NumberName,
-    Several,
     Static,
 )
 from finchlang.script.unit_tensors import REDUCTIONS, UnitTensors
@@ -43,7 +41,7 @@ class UnitExpressions(UnitTensors):
             case ast.Text(parts) if all(isinstance(part, str) for part in parts):
                 return Static("".join(parts))
             case ast.Group(items):
-                return Several(tuple(self.several(items)))
+                return tuple(self.several(items))
             case ast.Call(ast.Variable() as op, given):
                 return self.called(node, op, given)
             case ast.Call() | ast.Parametric() if self.is_known(node):
@@ -56,12 +54,12 @@ class UnitExpressions(UnitTensors):
                 return node
             case ast.KeywordCall(ast.Variable() as op, given, keywords):
                 return self.called(node, op, given, keywords)
-        what = _WORDS.get(type(node), "this")
+        what = WORDS.get(type(node), "this")
         raise NotStaged(f"{what} stands in the loop", node.span)
 
     def named(self, name: str, span: Span | None) -> Any:
         found = self.meaning(name, span)
-        if isinstance(found, NumberName):
+        if isinstance(found, ast.Variable):
             return ast.Variable(found.name, span=span)
         type = type_of_value(found.value) if isinstance(found, Static) else None
         if type is None or isinstance(type, PairType):
@@ -205,13 +203,3 @@ class UnitExpressions(UnitTensors):
 
 
 _LAZY = ("&&", "||", "ifelse")
-_WORDS: dict[type, str] = {
-    ast.Text: "a text with values in it",
-    ast.Rows: "an array",
-    ast.Splat: "`...`",
-    ast.Comprehension: "a comprehension",
-    ast.Broadcast: "a call for each element",
-    ast.Lambda: "a function without a name",
-    ast.Range: "a range",
-    ast.Typed: "a declared type",
-}

@@ -35,13 +35,6 @@ class NotStaged(Exception):
 
 
 @record
-class NumberName:
-    """A name that is a number of the unit."""
-
-    name: str
-
-
-@record
 class SlotName:
     """A name that is the tensor in a slot."""
 
@@ -73,13 +66,6 @@ _FIXED = (
     *(str, Level, Operator, Type, MaskValue, Missing, Nothing),
     *(FinchFunction, Builtin, LevelName, MaskName),
 )
-
-
-@record
-class Several:
-    """A tuple."""
-
-    items: tuple[Any, ...]
 
 
 @dataclass(eq=False)
@@ -182,7 +168,7 @@ class UnitNames:
         argument = None if value is None else args.describe(value)
         if argument is None or argument[args.KIND] is args.NUMBER:
             if argument is not None and isinstance(argument[args.FORMAT], Type):
-                given.meaning = NumberName(self.number(key))
+                given.meaning = ast.Variable(self.number(key))
                 given.format = self.formats[given.meaning.name] = argument[args.FORMAT]
             elif value is not None:
                 given.meaning = (Static if isinstance(value, _FIXED) else Changeable)(value)
@@ -227,7 +213,7 @@ class UnitNames:
         """`value` is bound to a name: an expression on numbers, or what a name can mean."""
         given = self.given.get(key)
         is_new = given is not None and given.meaning is ABSENT
-        if is_new and not isinstance(value, (ast.Node, NumberName)):
+        if is_new and not isinstance(value, ast.Node):
             raise NotStaged(f"`{key[1]}` has no value before the loop", span, True)
         if isinstance(value, ast.Node):
             name = self.number(key)
@@ -236,8 +222,8 @@ class UnitNames:
                 flag = self.flags.setdefault(name, self.fresh(f"{name}_is_set"))
                 self.emit(ast.Let((ast.Variable(flag),), None, ast.Literal(True)))
             self.emit(ast.Let((ast.Variable(name, span=span),), None, value, span=span))
-            value = NumberName(name)
-        if isinstance(value, Several):
+            value = ast.Variable(name)
+        if isinstance(value, tuple):
             raise NotStaged(f"`{key[1]}` is a tuple", span)
         self.values[key] = value
 
@@ -312,8 +298,8 @@ class UnitNames:
         }
         self.values = other
         more, _ = self.within(lambda: self.reconcile(common, span))
-        self.values = {k: v for k, v in one.items() if k in common or isinstance(v, NumberName)}
-        self.values |= {k: v for k, v in other.items() if isinstance(v, NumberName)} | common
+        self.values = {k: v for k, v in one.items() if k in common or isinstance(v, ast.Variable)}
+        self.values |= {k: v for k, v in other.items() if isinstance(v, ast.Variable)} | common
         return ast.Script((*block.statements, *more.statements), span=block.span)
 
 

@@ -26,8 +26,6 @@ from finchlang.script.functions import PREDEFINED, FinchFunction
 from finchlang.script.unit_names import (
     CallFrame,
     NotStaged,
-    NumberName,
-    Several,
     SlotName,
     Static,
     UnitNames,
@@ -40,13 +38,8 @@ from finchlang.wrappers.masks import MaskValue
 
 #: the operators of reductions of all entries, and whether these are of Bools only
 REDUCTIONS = {
-    **{
-        "sum": ("+", False),
-        "prod": ("*", False),
-        "maximum": ("max", False),
-        "minimum": ("min", False),
-    },
-    **{"any": ("||", True), "all": ("&&", True), "count": ("+", True)},
+    **{"sum": ("+", False), "prod": ("*", False), "any": ("||", True), "all": ("&&", True)},
+    **{"maximum": ("max", False), "minimum": ("min", False), "count": ("+", True)},
 }
 #: gives the value of a node of a script in an environment
 Evaluate = Callable[[ast.Node, Environment], Any]
@@ -135,7 +128,7 @@ class UnitTensors(ABC):
             loop_ir.SlotSize(slot, size_mode(format, k), span=node.span) for k in range(order)
         ]
         if not modes:
-            return Several(tuple(all_of))
+            return tuple(all_of)
         mode = modes[0].value if isinstance(modes[0], ast.Literal) else None
         if type(mode) is not int or not 1 <= mode <= order:
             raise NotStaged("the mode is no number that is known", node.span)
@@ -328,7 +321,7 @@ class UnitTensors(ABC):
                 continue  # a name of the kernel's own, or an error
             if isinstance(found, SlotName):
                 tensors.append((name, found.name))
-            elif isinstance(found, NumberName):
+            elif isinstance(found, ast.Variable):
                 numbers.append((name, ast.Variable(found.name, span=variable.span)))
             elif isinstance(found, Static) and isinstance(found.value, MaskValue):
                 masks[name] = found.value
@@ -347,7 +340,7 @@ class UnitTensors(ABC):
         self.emit(loop_ir.RunKernel(whole.program, *names, False, span=node.span))
         yields = [n for n in trees.walk(node.program) if isinstance(n, ast.Yield)]
         found = [self.value(v) for n in yields for v in n.names]
-        return found[0] if len(found) == 1 else Several(tuple(found)) if found else None
+        return found[0] if len(found) == 1 else tuple(found) if found else None
 
     def check_closed(self, value: Any, span: Span | None) -> None:
         """Note what a function is made of. Raise NotStaged if it takes numbers from around it, which may
