@@ -22,7 +22,7 @@ from finchlang.script.as_operator import operation
 from finchlang.script.containers import axes_of
 from finchlang.script.show import kind_of
 from finchlang.script.values import Builtin, FinchRange
-from finchlang.script.whole_arrays import no_product, not_stacked
+from finchlang.script.whole_arrays import no_match, no_product, not_stacked
 from finchlang.syntax import nodes as ast, types
 from finchlang.tensors.array_base import size_text
 
@@ -56,9 +56,7 @@ def elementwise(op: Any, args: list[lazy.Expression]) -> lazy.Expression:
     order = max([len(arg.shape) for arg in args], default=0)
     for sizes in zip_longest(*[arg.shape for arg in args], fillvalue=1):
         if len({*sizes} - {1}) > 1:
-            texts = [size_text(arg.shape) for arg in args if arg.shape]
-            message = f"arrays of sizes {' and '.join(texts)} do not broadcast"
-            raise FinchError("dimension", message)
+            raise no_match(*[arg.shape for arg in args if arg.shape])
     parts = [widened(arg, order) if arg.shape else arg for arg in args]
     if isinstance(op, str) and len(parts) > 2 and op in ("+", "*", "&&", "||", "min", "max"):
         return reduce(lambda a, b: lazy.apply(op, a, b), parts)

@@ -383,41 +383,23 @@ class Units(UnitExpressions):
             frame = frame.parent
         assert isinstance(frame, CallFrame)
         names, items = self.names, _items(value)
-        found: list[Any] = []
-        for k, item in enumerate(items):
-            key = id(frame), f"result {k + 1}"
-            if isinstance(item, ast.Node):
-                names.assign(key, item, span)
-                found.append(names.values[key])
-            else:
-                if isinstance(item, SlotName):
-                    names.values[key] = item
-                found.append(item)
+        keys = [(id(frame), f"result {k + 1}") for k in range(len(items))]
+        for key, item in zip(keys, items, strict=True):
+            names.assign(key, item, span)
         if frame is self.root:
             names.reconcile(self.start(), span)
-            found = [
-                names.values.get((id(frame), f"result {k + 1}"), v) for k, v in enumerate(found)
-            ]
-            self.names.emit(ast.Let((ast.Variable(RETURNED),), None, ast.Literal(True)))
+            names.emit(ast.Let((ast.Variable(RETURNED),), None, ast.Literal(True)))
+        found = tuple([names.values[key] for key in keys])
+        result = found if isinstance(value, tuple) else found[0]
         if frame.exit is None:
-            inner = {id(f) for f in self.frames_in(frame)}
-            results = {(id(frame), f"result {k + 1}") for k in range(len(items))}
-            outside = {k: v for k, v in names.values.items() if k[0] not in inner or k in results}
-            frame.exit, frame.left = outside, span
-            frame.result = tuple(found) if isinstance(value, tuple) else found[0]
-            return
-        known = _items(frame.result)
-        kinds = [type(item) for item in known] == [type(item) for item in found]
-        are_same = all(
-            a.is_same(b) for a, b in zip(known, found, strict=False) if isinstance(a, Static)
-        )
-        if not kinds or not are_same or isinstance(frame.result, tuple) != isinstance(value, tuple):
+            # the frame, and those made after it, which stand in it
+            inner = {id(f) for f in self.frames[self.frames.index(frame) :]}
+            outside = {k: v for k, v in names.values.items() if k[0] not in inner or k in keys}
+            frame.exit, frame.left, frame.result = outside, span, result
+        elif type(result) is not type(frame.result) or len(found) != len(_items(frame.result)):
             raise NotStaged("the function has values of different kinds", span)
-        names.reconcile(frame.exit, span)
-
-    def frames_in(self, frame: CallFrame) -> list[CallFrame]:
-        """The frame, and those made after it: they stand in it."""
-        return self.frames[self.frames.index(frame) :]
+        else:
+            names.reconcile(frame.exit, span)
 
 
 def _items(value: Any) -> tuple[Any, ...]:

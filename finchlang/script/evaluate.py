@@ -476,15 +476,15 @@ class Evaluator(Calls):
             known = law_declarations.declared(value, name)
             if not isinstance(first, ast.Call):
                 value_of = lambda n: self.closure(n, scope)(env)  # noqa: E731
-                laws = law_declarations.with_properties(known, tuple(others), value_of)
+                known = law_declarations.with_properties(known, tuple(others), value_of)
             elif node.name == "case":
                 names = law_declarations.patterns(known, first)
                 definition = ast.Function(name.name, names, others[0], span=node.span)
                 body = self.made(definition, scope)(env)
-                laws = law_declarations.with_case(known, first, body)
+                known = law_declarations.with_case(known, first, body)
             else:
-                laws = law_declarations.with_region(known, first, others[0])
-            values(env)[name.name] = law_declarations.with_laws(value, known, laws)
+                known = law_declarations.with_region(known, first, others[0])
+            values(env)[name.name] = law_declarations.with_laws(value, known)
 
         return declare
 

@@ -4,7 +4,7 @@ and Python's exceptions in a call as FinchErrors."""
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar
@@ -20,7 +20,7 @@ from finchlang.script.builtins import BUILTINS
 from finchlang.script.lazy_values import Identity
 from finchlang.script.show import kind_of
 from finchlang.script.values import Builtin, FinchRange, NamedValue, is_array, is_number
-from finchlang.syntax import nodes as ast, types
+from finchlang.syntax import nodes as ast, traversal as trees, types
 from finchlang.syntax.user_function import Laws
 from finchlang.tensors.formats import LEVELS
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
@@ -78,6 +78,19 @@ class FinchFunction:
         """Pickled by its definition, and by the names around it that it uses, with their values; what is
         unpickled has a session of its own. Raises FinchError "type" that names what cannot be pickled."""
         return late("reduced_function")(self, protocol)
+
+
+def reached(node: ast.Node, environment: Environment) -> Iterator[ast.Node]:
+    """A node, and the bodies of the script's functions that it names, transitively."""
+    left, known = [(node, environment)], set[int]()
+    while left:
+        node, environment = left.pop()
+        yield node
+        for name in {n.name for n in trees.walk(node) if isinstance(n, ast.Variable)}:
+            value = environment.owner(name).values.get(name)
+            if isinstance(value, FinchFunction) and id(value) not in known:
+                known.add(id(value))
+                left.append((value.definition.body, value.parent))
 
 
 @record

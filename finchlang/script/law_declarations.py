@@ -49,11 +49,11 @@ def declared(value: Any, name: Variable) -> Operation:
     raise FinchError("type", message, name.span)
 
 
-def with_laws(value: Any, known: Operation, laws: Laws) -> Any:
-    """The function with these laws. An operator becomes a function that calls it, and keeps its own."""
+def with_laws(value: Any, known: Operation) -> Any:
+    """The function with the laws that are known. An operator becomes a function that calls it."""
     if isinstance(value, FinchFunction):
-        return replace(value, laws=laws, closed=None)
-    row = operator(replace(known, name=value.name, laws=laws))
+        return replace(value, laws=known.laws, closed=None)
+    row = operator(replace(known, name=value.name))
     assert row is not None
     return row
 
@@ -61,18 +61,18 @@ def with_laws(value: Any, known: Operation, laws: Laws) -> Any:
 # -------------------------------------------------------------------------------------- properties
 
 
-def with_properties(known: Operation, stated: tuple[Node, ...], evaluate: Evaluate) -> Laws:
-    """The laws with those of a line `@properties`. Raises FinchError "type" for what is no property, or one
-    that contradicts the others."""
-    laws = known.laws
+def with_properties(known: Operation, stated: tuple[Node, ...], evaluate: Evaluate) -> Operation:
+    """The function with the laws of a line `@properties`. Raises FinchError "type" for what is no property,
+    or one that contradicts the others."""
     if WHERE in stated:
-        return _with_range(known, stated[:-2], stated[-1], evaluate)
+        laws = _with_range(known, stated[:-2], stated[-1], evaluate)
+        return replace(known, laws=laws)
     for law in stated:
-        laws = _with_law(laws, law, known, evaluate)
-        message = next(_contradictions(laws), None)
+        known = replace(known, laws=_with_law(known, law, evaluate))
+        message = next(_contradictions(known.laws), None)
         if message is not None:
             raise FinchError("type", f"the laws of `{known.name}` contradict: {message}", law.span)
-    return laws
+    return known
 
 
 def _with_range(
@@ -85,7 +85,7 @@ def _with_range(
     old = next((r for r in ranged if r.bounds == bounds), Ranged(bounds, Laws()))
     own = with_properties(replace(known, laws=old.laws), stated, evaluate)
     others = (r for r in ranged if r is not old)
-    return replace(known.laws, ranged=(*others, replace(old, laws=own)))
+    return replace(known.laws, ranged=(*others, replace(old, laws=own.laws)))
 
 
 def _bounds(condition: Node) -> Iterator[Call]:
@@ -106,7 +106,8 @@ def _no_range(node: Node) -> FinchError:
     return FinchError("type", "a range compares a name with numbers", node.span, hint)
 
 
-def _with_law(laws: Laws, law: Node, known: Operation, evaluate: Evaluate) -> Laws:
+def _with_law(known: Operation, law: Node, evaluate: Evaluate) -> Laws:
+    laws = known.laws
     name, args = (law.op, law.args) if isinstance(law, Call) else (law, ())
     assert isinstance(name, Variable)
     count = len(known.parameters)
@@ -207,15 +208,15 @@ def patterns(known: Operation, call: Call) -> tuple[str, ...]:
     return tuple(names)
 
 
-def with_case(known: Operation, call: Call, body: FinchFunction) -> Laws:
-    """The laws with a case, which replaces one of the same pattern."""
+def with_case(known: Operation, call: Call, body: FinchFunction) -> Operation:
+    """The function with a case, which replaces one of the same pattern."""
     case = Case(call.args, operation(body))  # type: ignore[arg-type]
     others = tuple(c for c in known.laws.cases if c.patterns != case.patterns)
-    return replace(known.laws, cases=(*others, case))
+    return replace(known, laws=replace(known.laws, cases=(*others, case)))
 
 
-def with_region(known: Operation, call: Call, region: Node) -> Laws:
-    """The laws with the region in which a result may differ from the result for the fills. Raises
+def with_region(known: Operation, call: Call, region: Node) -> Operation:
+    """The function with the region in which a result may differ from the result for the fills. Raises
     FinchError "type" for what is no region of the arguments."""
     names = [a.name if isinstance(a, Variable) else "" for a in call.args]
     if len(names) != len(known.parameters) or "" in names or len(set(names)) < len(names):
@@ -231,4 +232,4 @@ def with_region(known: Operation, call: Call, region: Node) -> Laws:
                 raise FinchError("type", f"`{name}` names no argument", node.span, hint)
             case _:
                 raise _error("a region is made of arguments by `|`, `&` and `~`", node)
-    return replace(known.laws, region=(tuple(map(Variable, names)), region))
+    return replace(known, laws=replace(known.laws, region=(tuple(map(Variable, names)), region)))

@@ -14,7 +14,7 @@ from finchlang.calls.call import check_outputs, is_calling, one_call_at_a_time
 from finchlang.calls.environment import Environment
 from finchlang.calls.runner import UNITS
 from finchlang.script.evaluate_expressions import Leave
-from finchlang.script.functions import FinchFunction
+from finchlang.script.functions import reached
 from finchlang.script.unit_names import (
     ABSENT,
     RETURNED,
@@ -395,16 +395,7 @@ def why_not(kernel: UnitKernel, arguments: list[Any]) -> str:
     return ""
 
 
-def has_kernels(node: ast.Node, environment: Environment, depth: int = 3) -> bool:
+def has_kernels(node: ast.Node, environment: Environment) -> bool:
     """Whether a loop has kernels, also in functions that it calls."""
-    for found in trees.walk(node):
-        if isinstance(found, ast.KernelNode):
-            return True
-        if isinstance(found, ast.Call) and isinstance(found.op, ast.Variable) and depth:
-            name = found.op.name
-            value = environment.owner(name).values.get(name)
-            if not isinstance(value, FinchFunction):
-                continue
-            if has_kernels(value.definition.body, value.parent, depth - 1):
-                return True
-    return False
+    parts = (part for whole in reached(node, environment) for part in trees.walk(whole))
+    return any(isinstance(part, ast.KernelNode) for part in parts)

@@ -17,7 +17,7 @@ from finchlang.script.unit_names import (
     NotStaged,
     Static,
 )
-from finchlang.script.unit_tensors import REDUCTIONS, UnitTensors
+from finchlang.script.unit_tensors import OF_TENSORS, UnitTensors
 from finchlang.script.values import Builtin
 from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.types import PairType, Type, type_of_value
@@ -127,14 +127,8 @@ class UnitExpressions(UnitTensors):
             raise NotStaged(f"`{op.name}` is called with named arguments", node.span)
         if function is PREDEFINED["Tensor"] and given:
             return self.tensor(given, node.span)
-        if function is PREDEFINED["size"] or function is PREDEFINED["length"]:
-            return self.size(node, self.several(given), function is PREDEFINED["length"])
-        if function is PREDEFINED["countstored"] or function is PREDEFINED["nnz"]:
-            return self.stored(node, self.several(given))
-        if function is PREDEFINED["copy"]:
-            return self.copied(self.several(given), node.span)
-        if isinstance(function, Builtin) and function.name in REDUCTIONS:
-            return self.reduced(function.name, self.several(given), node.span)
+        if isinstance(function, Builtin) and (method := OF_TENSORS.get(function.name)):
+            return method(self, function.name, self.several(given), node.span)
         is_scalar = function is PREDEFINED["Scalar"]
         is_fixed = is_scalar and all(self.is_known(g) for g in given)
         if is_fixed or self.is_known(node):

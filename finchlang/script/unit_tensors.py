@@ -116,23 +116,17 @@ class UnitTensors(ABC):
 
     # ---------------------------------------------------------------- sizes and counts
 
-    def size(self, node: ast.Node, given: list[Any], is_length: bool) -> Any:
-        modes = given[1:]
-        slot, format = self.slot_of(given[:1], node.span)
+    def size(self, name: str, given: list[Any], span: Span | None) -> Any:
+        modes, is_length = given[1:], name == "length"
+        slot, format = self.slot_of(given[:1], span)
         order = level_of(format).order
-        if is_length and not modes and order == 1:
-            return loop_ir.SlotSize(slot, 0, span=node.span)
-        if is_length or len(modes) > 1:
-            raise NotStaged("this size is not one of a mode", node.span)
-        all_of = [
-            loop_ir.SlotSize(slot, size_mode(format, k), span=node.span) for k in range(order)
-        ]
-        if not modes:
-            return tuple(all_of)
-        mode = modes[0].value if isinstance(modes[0], ast.Literal) else None
-        if type(mode) is not int or not 1 <= mode <= order:
-            raise NotStaged("the mode is no number that is known", node.span)
-        return all_of[mode - 1]
+        sizes = [loop_ir.SlotSize(slot, size_mode(format, k), span=span) for k in range(order)]
+        if not modes and (not is_length or order == 1):
+            return sizes[0] if is_length else tuple(sizes)
+        mode = modes[0].value if len(modes) == 1 and isinstance(modes[0], ast.Literal) else None
+        if is_length or type(mode) is not int or not 1 <= mode <= order:
+            raise NotStaged("this size is not one of a mode that is known", span)
+        return sizes[mode - 1]
 
     # ---------------------------------------------------------------- tensors that are made
 
@@ -156,8 +150,7 @@ class UnitTensors(ABC):
         self.set_in(slot.name, (), self.expression_of(value[0], span), span)
         return slot
 
-    def copied(self, given: list[Any], span: Span | None) -> SlotName:
-        """`copy(A)`."""
+    def copied(self, name: str, given: list[Any], span: Span | None) -> SlotName:
         slot, level = self.slot_of(given, span)
         is_tensor = self.names.kinds.get(slot, TENSOR) in (TENSOR, SCALAR)
         if not is_tensor or not isinstance(level, Level):
@@ -213,12 +206,11 @@ class UnitTensors(ABC):
         fill = typed_literal(level.element_type.wrap(0), level.element_type)
         return self.computed(read, slot, numbers, fill, span)
 
-    def stored(self, node: ast.Node, given: list[Any]) -> ast.Node:
-        """`countstored(A)`."""
-        slot, format = self.slot_of(given, node.span)
+    def stored(self, name: str, given: list[Any], span: Span | None) -> ast.Node:
+        slot, format = self.slot_of(given, span)
         if not is_positioned(level_of(format)):
-            raise NotStaged("the entries of this tensor are not counted", node.span)
-        return loop_ir.StoredCount(slot, span=node.span)
+            raise NotStaged("the entries of this tensor are not counted", span)
+        return loop_ir.StoredCount(slot, span=span)
 
     def reduced(self, name: str, given: list[Any], span: Span | None) -> ast.Node:
         """A reduction of all entries of a tensor, `name(A)`, or of what a function gives for them,
@@ -359,3 +351,12 @@ def _with_end(index: ast.Node, end: ast.Node) -> ast.Node:
     if isinstance(index, ast.Subscript):
         return index
     return trees.map_children(lambda part: _with_end(part, end), index)
+
+
+#: the functions of tensors that a unit has, by their names
+OF_TENSORS: dict[str, Callable[..., Any]] = {
+    **dict.fromkeys(("size", "length"), UnitTensors.size),
+    **dict.fromkeys(("countstored", "nnz"), UnitTensors.stored),
+    **dict.fromkeys(REDUCTIONS, UnitTensors.reduced),
+    "copy": UnitTensors.copied,
+}
