@@ -4,7 +4,8 @@ results or undo them."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -59,17 +60,13 @@ one_call_at_a_time = reentrant_lock()
 is_calling: Callable[[], bool] = one_call_at_a_time._is_owned  # type: ignore[attr-defined]
 
 
-#: the tensors that are written, by their numbers among the arguments, each with its new memory (None: only
-#: contents changed)
-Made = list[tuple[int, Memory | None]]
-
-
-class MadeByUnit(Made):
-    """What a unit has made. `results` are the numbers that it hands back, with their types, and `homes`
+class Made(list[tuple[int, Memory | None]]):
+    """The tensors that are written, by their numbers among the arguments, each with its new memory (None:
+    only contents changed). `results` are the numbers that a unit hands back, with their types, and `homes`
     the number of the tensor that each slot holds which exchanges, by the slot's number."""
 
-    results: list[tuple[Any, Type]]
-    homes: dict[int, int]
+    results: Sequence[tuple[Any, Type]] = ()
+    homes: Mapping[int, int] = MappingProxyType({})
 
 
 #: those, and the host steps taken
@@ -101,6 +98,22 @@ class NativeCall:
             for at, (bound, span) in enumerate(zip(given, self._spans, strict=False))
             if bound.written
         ]
+        slots = [bound.name for bound in bounds]
+        self._exchanging = [*map(slots.index, signature.exchanging)]
+        self._staying = [(at, o) for at, o in self._outputs if at not in self._exchanging]
+        #: where the results begin among the outputs, and after them what the slots hold which exchange
+        self._results = len(native.layout.outputs) - len(signature.results) - len(self._exchanging)
+        self._homes = self._results + len(signature.results)
+        self._types = native.layout.outputs[self._results : self._homes]
+        #: the slots that are handed out and whose tensors are not always those given in them: their
+        #: numbers, buffers, sizes and counters
+        self._moving = []
+        for at, (bound, (buffers, _, outs)) in enumerate(zip(bounds, self._spans, strict=True)):
+            is_moving = at >= len(given) or at in self._exchanging
+            if bound.name in signature.handed and is_moving:
+                first = outs.start + bound.level.order
+                places = buffers, slice(outs.start, first), slice(first, outs.stop)
+                self._moving.append((at, *places))
         ends = self._spans[len(given) :]
         #: the tensors of its own among the buffers, and among the outputs
         self._kept = [
@@ -157,11 +170,21 @@ class NativeCall:
     ) -> Made:
         """The tensors that are written with their new memory, after a call. `arrays` then has what they and
         the kernel's own tensors have."""
+        found, held = Made(), outputs[self._homes :]
+        if self._types:
+            found.results = [*zip(outputs[self._results : self._homes], self._types, strict=True)]
+        if held != self._exchanging:
+            before = arrays[:]  # what has not grown is where the tensor has it
+            found.homes = dict(zip(self._exchanging, held, strict=True))
+            for at, home in found.homes.items():
+                arrays[self._spans[at][0]] = before[self._spans[home][0]]
         grown = self._take_grown(arrays)
-        return [
-            (at, output.finish(arguments[at], arrays, grown, inputs, outputs))
-            for at, output in self._outputs
-        ]
+        for at, output in self._staying:
+            found.append((at, output.finish(arguments[at], arrays, grown, inputs, outputs)))
+        for at, buffers, shape, counters in self._moving:
+            memory = Memory(tuple(outputs[shape]), arrays[buffers], tuple(outputs[counters]))
+            found.append((found.homes.get(at, at), memory))
+        return found
 
     def _take_grown(self, arrays: list[np.ndarray]) -> Collection[int]:
         if not self._native.layout.grown:

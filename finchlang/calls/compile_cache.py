@@ -38,7 +38,8 @@ class Signature:
     takes them; `yields` are the script names it hands back, `numbers` those of the numbers it takes;
     `changed` are the tensors and workspaces it writes, `declared` those of them it declares, `renewed`
     those whose arrays may hold anything when it begins; `notes` as in `Normalized`; `spans` of the
-    workspaces whose format is chosen by size at a call."""
+    workspaces whose format is chosen by size at a call. A unit has `results`, the numbers that it hands
+    back, slots that are `exchanging` their tensors, and slots whose tensors are `handed` to its caller."""
 
     tensors: dict[str, str]
     workspaces: dict[str, Level]
@@ -49,6 +50,9 @@ class Signature:
     renewed: frozenset[str]
     notes: tuple[Note, ...]
     spans: dict[str, Choice]
+    results: tuple[str, ...] = ()
+    exchanging: tuple[str, ...] = ()
+    handed: frozenset[str] = frozenset()
 
     def levels(self, formats: Mapping[str, Format]) -> dict[str, Level]:
         """The levels of tensors and workspaces, given the formats of the script's names."""

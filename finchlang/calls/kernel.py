@@ -76,11 +76,7 @@ class SpecializedKernel:
         given = self.bounds[: len(self.tensors)]
         self.written = [at for at, bound in enumerate(given) if bound.written]
         self.yields, self.notes = signature.yields, signature.notes
-        self.own = OwnTensors(self.bounds[len(self.tensors) :], self.handed())
-
-    def handed(self) -> set[str]:
-        """The tensors of the kernel's own that its caller may get."""
-        return set()
+        self.own = OwnTensors(self.bounds[len(self.tensors) :], signature.handed)
 
     @cached_property
     def staged(self) -> Staged:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -298,7 +298,7 @@ class Runner:
 
     def run_unit(
         self, unit: UnitKernel, arguments: Values, numbers: Values, is_again: bool
-    ) -> tuple[dict[str, Any], list[Any]]:
+    ) -> tuple[dict[str, Any], Sequence[Any]]:
         """Run a unit as `UnitKernel.call`; the observer is not told of rounds that are run once more."""
         if self.engine == "native":
             return unit.call("native", arguments, numbers)[:2]

@@ -3,14 +3,9 @@ slots, and run by the rules in the memory of these."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
 from finchlang.base.locks import cached_property
-from finchlang.calls.arguments import Argument
-from finchlang.calls.call import Made, MadeByUnit
 from finchlang.calls.compile_cache import Signature
 from finchlang.calls.staging import Staged
 from finchlang.functions.unit import RunKernel, Unit, in_script
@@ -33,8 +28,6 @@ from finchlang.rules.table import rules
 from finchlang.syntax.nodes import Node
 from finchlang.syntax.traversal import forget
 from finchlang.syntax.types import Type
-from finchlang.tensors.bind import spans
-from finchlang.tensors.memory import Memory
 
 
 class StagedUnit(Staged):
@@ -48,6 +41,10 @@ class StagedUnit(Staged):
     def types(self) -> tuple[dict[str, Type], Kernels]:
         """The types of the numbers that the unit assigns, and of those of its kernels."""
         return types_of(self.source, self._levels)
+
+    @property
+    def result_types(self) -> dict[str, Type]:  # type: ignore[override]
+        return self.types[0]
 
     @property
     def _levels(self) -> dict[str, Any]:
@@ -89,6 +86,8 @@ class StagedUnit(Staged):
             renewed |= {slots[name] for name in own.renewed if name in own.workspaces}
             notes += own.notes
         changed |= {name for group in unit.groups for name in group}
+        told = {*unit.tensors, *unit.returned}
+        exchanged = {name for group in unit.groups if told & {*group} for name in group}
         return Signature(
             {name: name for name in unit.tensors},
             made,
@@ -97,6 +96,9 @@ class StagedUnit(Staged):
             *(frozenset(changed), frozenset(declared), frozenset(renewed)),
             notes=tuple(dict.fromkeys(notes)),
             spans={},
+            results=unit.results,
+            exchanging=unit.exchanging,
+            handed=frozenset({*unit.returned, *exchanged}),
         )
 
     def passes(self) -> list[tuple[str, Node]]:
@@ -136,23 +138,3 @@ class StagedUnit(Staged):
             *(body.cells[name] for name in unit.results),
             *(body.homes[n] for n in unit.exchanging),
         )
-
-    def _made(
-        self, arguments: Sequence[Argument], arrays: list[np.ndarray], outputs: list[Any]
-    ) -> Made:
-        unit, found = self.source, MadeByUnit()
-        types: dict[str, Any] = {**self.formats, **self.types[0]}
-        first = len(outputs) - len(unit.results) - len(unit.exchanging)
-        numbers = zip(unit.results, outputs[first:], strict=False)
-        found.results = [(value, types[name]) for name, value in numbers]
-        slots = [bound.name for bound in self.bounds]
-        held = outputs[first + len(unit.results) :]
-        found.homes = dict(zip(map(slots.index, unit.exchanging), held, strict=True))
-        for at, (bound, (buffers, _, outs)) in enumerate(
-            zip(self.bounds, spans(self.bounds), strict=True)
-        ):
-            if bound.written:
-                values, order = outputs[outs], bound.level.order
-                memory = Memory(tuple(values[:order]), arrays[buffers], tuple(values[order:]))
-                found.append((found.homes.get(at, at), memory))
-        return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -47,6 +48,8 @@ class Staged:
 
     #: what its residual is called
     kind = "kernel"
+    #: the types of results that are not among the formats
+    result_types: Mapping[str, Type] = MappingProxyType({})
 
     def __init__(
         self,
@@ -189,16 +192,23 @@ class Staged:
     def _made(
         self, arguments: Sequence[Argument], arrays: list[np.ndarray], outputs: list[Any]
     ) -> Made:
-        """The tensors that are written, by number, each with its new memory."""
-        made: Made = []
+        """The tensors that are written, by number, each with its new memory; of a unit its results, too."""
+        made, signature = Made(), self.signature
+        first = len(outputs) - len(signature.results) - len(signature.exchanging)
+        types: dict[str, Any] = {**self.formats, **self.result_types}
+        numbers = zip(signature.results, outputs[first:], strict=False)
+        made.results = [(value, types[name]) for name, value in numbers]
+        slots, held = [bound.name for bound in self.bounds], outputs[first + len(made.results) :]
+        made.homes = dict(zip(map(slots.index, signature.exchanging), held, strict=True))
         places = zip(self.bounds, bind.spans(self.bounds), arguments, strict=True)
         for at, (bound, (buffers, _, outs), argument) in enumerate(places):
             if bound.written:
                 values, order = outputs[outs], bound.level.order
                 both = zip(arrays[buffers], argument[ARRAYS], strict=True)
                 # a dead workspace got no arrays
-                own = [new if new.size else old for new, old in both]
-                made.append((at, Memory(tuple(values[:order]), own, tuple(values[order:]))))
+                own = [new if new.size or at in made.homes else old for new, old in both]
+                memory = Memory(tuple(values[:order]), own, tuple(values[order:]))
+                made.append((made.homes.get(at, at), memory))
         return made
 
 

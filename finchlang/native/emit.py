@@ -175,10 +175,7 @@ class _Function(SplitFunction):
         if not has_else and is_cheap(statement.then):
             self.emit_moves(statement)
             return
-        condition = statement.condition
-        is_whole = isinstance(condition, ir.Op) and condition.name == "or"
-        after = otherwise if has_else else end
-        self.choose(self.value(condition), then, after, is_whole=is_whole)
+        self.choose(self.value(statement.condition), then, otherwise if has_else else end)
         self.start(then)
         self.emit_code(statement.then)
         self.jump(end)
@@ -217,15 +214,13 @@ class _Function(SplitFunction):
         self.is_walking = was_walking
         self.forget(known)
         is_inner = bool(self.loops) and not (statement.is_endless or is_heavy(statement.body))
-        is_counted = not (is_inner and self.is_timed)
-        if is_counted:
-            self.spend("1")
+        self.spend("1")
         if is_inner:
             self.jump(test)
         else:
             self.poll_if_spent(test)
         self.start(end)
-        if is_inner and is_counted:  # an inner loop counts its steps, but polls only after its end
+        if is_inner:  # an inner loop counts its steps, but polls only after its end
             (behind,) = self.labels("behind")
             self.poll_if_spent(behind)
             self.start(behind)
@@ -233,21 +228,15 @@ class _Function(SplitFunction):
     def emit_for(self, statement: ir.ForLoop) -> None:
         first, last = self.value(statement.start), self.value(statement.stop)
         with self.when(self.new(f"icmp sle i64 {first}, {last}")):
-            if not self.polls:
+            if not self.polls or is_heavy(statement.body):
+                self.count_up(statement, first, last, self.polls)
+                return
+            if self.loops:
+                self.spend(self.new(f"sub i64 {last}, {first}"))
+            if self.loops and runs_along_array(statement) and not self.is_procedure:
                 self.count_up(statement, first, last, polls=False)
-            elif not is_heavy(statement.body):
-                if self.loops and not (self.is_timed and runs_along_array(statement)):
-                    self.spend(self.new(f"sub i64 {last}, {first}"))
-                if self.loops and runs_along_array(statement) and not self.is_procedure:
-                    self.count_up(statement, first, last, polls=False)
-                else:
-                    self.count_in_chunks(statement, first, last)
-            elif not self.loops and not self.is_procedure:
-                self.count_in_chunks(statement, first, last, is_timed=True)
             else:
-                was_timed, self.is_timed = self.is_timed, False
-                self.count_up(statement, first, last, polls=True)
-                self.is_timed = was_timed
+                self.count_in_chunks(statement, first, last)
 
     def count_up(self, statement: ir.ForLoop, first: str, last: str, polls: bool) -> None:
         """The loop from `first` to `last`, where first <= last; with `polls` each step is counted."""

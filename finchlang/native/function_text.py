@@ -22,8 +22,7 @@ from finchlang.host.rewrite import (
 from finchlang.native.abi import NO_LOG, Failure, Layout
 from finchlang.native.emit_ops import constant, emit_op, llvm_type, memory_type
 from finchlang.native.library import procedure_name
-from finchlang.native.loop_facts import compared_at_once
-from finchlang.native.module_text import INVARIANT, TBAA_SLOTS, UNLIKELY, UNPREDICTABLE, Module
+from finchlang.native.module_text import INVARIANT, TBAA_SLOTS, UNLIKELY, Module
 from finchlang.syntax.types import Bool, Int64, Type
 
 
@@ -135,11 +134,6 @@ class FunctionText(ABC):
     def least(self, a: str, b: str) -> str:
         return self.call("i64", "llvm.smin.i64", [f"i64 {a}", f"i64 {b}"])
 
-    @property
-    def is_meeting(self) -> bool:
-        """Whether the innermost loop is a `while`, in which steppers go on as they are met."""
-        return bool(self.loops) and isinstance(self.loops[-1], ir.WhileLoop)
-
     @abstractmethod
     def use(self, name: str, type: Type) -> str:
         """The name of the library's procedure for an operation on a type."""
@@ -158,15 +152,9 @@ class FunctionText(ABC):
     def jump(self, label: str) -> None:
         self.do(f"br label %{label}")
 
-    def choose(
-        self, condition: str, then: str, otherwise: str, cold: bool = False, is_whole: bool = False
-    ) -> None:
-        """Branch. `cold` says that `then` is unlikely. `is_whole` says that a condition `a | b` is easier
-        to predict than its parts, so that LLVM must not make two branches of it: where steppers meet it is
-        nearly always true, but a and b are by chance."""
+    def choose(self, condition: str, then: str, otherwise: str, cold: bool = False) -> None:
+        """Branch. `cold` says that `then` is unlikely."""
         weights = f", !prof {UNLIKELY}" if cold else ""
-        if is_whole:
-            weights = f", !unpredictable {UNPREDICTABLE}"
         self.do(f"br i1 {condition}, label %{then}, label %{otherwise}{weights}")
 
     @contextmanager
@@ -276,10 +264,7 @@ class FunctionText(ABC):
         if found is None:
             if not isinstance(expr, ir.Op):
                 raise Bug(f"the variable {expr} is used where it is not bound")
-            other = compared_at_once(expr)
-            if other is not expr:
-                found = self.value(other)
-            elif expr.name == "exact":
+            if expr.name == "exact":
                 found = self.exact(expr.args[0])
             else:
                 found = emit_op(self, expr, [self.value(arg) for arg in expr.args])

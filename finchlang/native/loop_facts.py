@@ -3,12 +3,7 @@
 from __future__ import annotations
 
 from finchlang.host import ir
-from finchlang.host.construct import compare, conjunction
 from finchlang.host.rewrite import changing, parts, variables
-
-#: up to how many ends are compared with each other at once: the code grows as their square
-FEW = 8
-
 
 #: operators that cost no more than a branch does
 _CHEAP = {"add", "sub", "min", "max", "eq", "ne", "lt", "le", "gt", "ge", "and", "or", "not"}
@@ -56,27 +51,3 @@ def runs_along_array(loop: ir.ForLoop) -> bool:
     return any(
         isinstance(s, (ir.Load, ir.Store)) and is_shifted(s.index) for s in loop.body.statements
     )
-
-
-def compared_at_once(expr: ir.Op) -> ir.Expr:
-    """`a == m` as `a <= b & a <= c`, where m is the least of the integers a, b and c. Where steppers meet
-    the next step waits for this comparison, and so need not wait for m as well."""
-    if expr.name == "eq" and not expr.args[0].type.is_float:
-        for a, m in (expr.args, expr.args[::-1]):
-            ends = _least_of(m.definition if isinstance(m, ir.Var) else m)
-            if len(ends) > 1 and a in ends:
-                return conjunction(*[compare("le", a, b) for b in ends if b is not a])
-    return expr
-
-
-def _least_of(expr: ir.Expr | None) -> list[ir.Expr]:
-    """The operands of a minimum, through nested ones; none if there are more than FEW."""
-    ends: list[ir.Expr] = []
-    parts = [] if expr is None else [expr]
-    while parts and len(ends) + len(parts) <= FEW:
-        part = parts.pop()
-        if isinstance(part, ir.Op) and part.name == "min":
-            parts += part.args
-        else:
-            ends.append(part)
-    return [] if parts else ends

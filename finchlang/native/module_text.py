@@ -8,7 +8,6 @@ from finchlang.native.target import has_masks, lanes
 
 #: names of the metadata that every module has; UNLIKELY are branch weights (cold, hot)
 UNLIKELY, INVARIANT, TBAA_ROOT, TBAA_SLOTS = "!0", "!1", "!2", "!4"
-UNPREDICTABLE = "!1"  # it takes an empty list, too
 METADATA = [
     '!0 = !{!"branch_weights", i32 1, i32 4000}',
     "!1 = !{}",

@@ -119,18 +119,12 @@ Place = ir.Cell | tuple[ir.Buffer, ir.Expr]
 Moved = Sequence[tuple[Reduction, ir.Cell]]
 
 
-def moved(
-    statements: Sequence[ir.Stmt], sums: Moved, condition: ir.Expr | None = None
-) -> list[ir.Stmt]:
-    """`statements`, reducing into these cells; with `condition` only where that holds, by a selection
-    rather than a branch."""
+def moved(statements: Sequence[ir.Stmt], sums: Moved) -> list[ir.Stmt]:
+    """`statements`, reducing into these cells."""
     changes: dict[int, ir.Stmt] = {}
     for found, cell in sums:
-        value = found.after.value
-        if condition is not None:
-            value = op("select", condition, value, found.variable)
         changes[id(found.before)] = ir.Get(found.variable, cell)
-        changes[id(found.after)] = ir.Set(cell, value)
+        changes[id(found.after)] = ir.Set(cell, found.after.value)
     return [changes.get(id(s), s) for s in statements]
 
 

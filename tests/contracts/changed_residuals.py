@@ -15,7 +15,6 @@ from finchlang.base.errors import FinchError
 from finchlang.host.executing import ExecutingHost, run_residual
 from finchlang.host.ir import Residual
 from finchlang.host.noted import undo
-from finchlang.optimize import partial_sums
 from finchlang.optimize.pipeline import EARLY, PASSES, Pass, transform
 from finchlang.optimize.privatisation import privatise
 from finchlang.optimize.undo_log import with_undo_log
@@ -43,9 +42,6 @@ class Changed:
     any of them."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch):
-        monkeypatch.setattr(
-            partial_sums, "PATIENCE", 0
-        )  # rows are padded from the second length on
         monkeypatch.setattr("finchlang.calls.staging.run_residual", self.run)
         self.passes: tuple[Pass, ...] = ()
         self.by: set[Pass] = set()

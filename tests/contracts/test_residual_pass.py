@@ -20,10 +20,9 @@ from finchlang.host.ir import Branch, Expr, Fill, ForLoop, Grow, Residual, Store
 from finchlang.host.listing import text
 from finchlang.host.rewrite import walk
 from finchlang.host.verify import check
-from finchlang.optimize import partial_sums
 from finchlang.optimize.append_loops import make_room
 from finchlang.optimize.joined_branches import join_branches
-from finchlang.optimize.partial_sums import LANES, PADDED, take_lanes
+from finchlang.optimize.partial_sums import LANES, take_lanes
 from finchlang.optimize.pipeline import Pass, transform
 from finchlang.optimize.place_fills import place_fills
 from finchlang.optimize.privatisation import sums
@@ -174,7 +173,7 @@ def test_what_each_step_visits_is_filled_there(
 def test_what_gathers_and_accumulates_takes_lanes(program: str, has_lanes: bool) -> None:
     residual = kernel(program, y=VECTOR, A=ROWS, x=VECTOR).staged.residual
     loops = [s for s in walk(take_lanes(residual).body) if isinstance(s, ForLoop) and s.is_plain]
-    assert len(loops) == 3 * has_lanes
+    assert len(loops) == 2 * has_lanes
 
 
 def test_a_row_is_stored_once() -> None:
@@ -204,7 +203,7 @@ def test_lanes_read_and_write_nothing_where_there_is_nothing_to_do() -> None:
 
 def data(case: int) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(case)
-    m, n = [(0, 5), (1, 1), (7, 40), (30, 9), (12, PADDED), (5, 3 * LANES + 1)][case]
+    m, n = [(0, 5), (1, 1), (7, 40), (30, 9), (12, 2 * LANES), (5, 3 * LANES + 1)][case]
     pick = lambda *shape: rng.integers(-4, 5, shape).astype(float)  # noqa: E731
     return {"A": pick(n, m) * (rng.random((n, m)) < 0.7), "x": pick(n), "s": pick(n)}
 
@@ -339,7 +338,7 @@ def test_lanes_are_taken_where_something_else_is_accumulated_too() -> None:
     host.count(ZERO, op("sub", n, const(1)), entry)
     laned = take_lanes(s.residual())
     check(laned)
-    assert sum(isinstance(s, ForLoop) and s.is_plain for s in walk(laned.body)) == 3
+    assert sum(isinstance(s, ForLoop) and s.is_plain for s in walk(laned.body)) == 2
     for count in range(20):
         for places in (np.arange(count) % 10, np.arange(count)):
             arrays = [np.ones(1), places, np.arange(10.0)]
@@ -352,8 +351,7 @@ def test_lanes_are_taken_where_something_else_is_accumulated_too() -> None:
 def test_rows_of_ever_other_lengths_are_summed_once_and_nothing_else_is(
     fill: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Padding takes no entry twice, and NaN and Inf only from where they are met."""
-    monkeypatch.setattr(partial_sums, "PATIENCE", 0)
+    """No entry is taken twice, and NaN and Inf only from where they are met."""
     monkeypatch.setattr("finchlang.calls.kernel.default_cache", lambda: None)
     rng = np.random.default_rng(0)
     A = rng.integers(1, 9, (40, 300)) * (rng.random((40, 300)) < rng.random(300) ** 3)

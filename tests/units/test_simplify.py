@@ -194,7 +194,7 @@ def test_made_up_operators(
     """No rule knows which operators are identities, inverses or a group."""
 
     def add(name: str, arity: int, build: Any, **properties: Any) -> None:
-        row = Operator(name, (arity, arity), build, **properties)
+        row = Operator(name, build, (arity, arity), **properties)
         monkeypatch.setitem(OPERATORS, name, row)
 
     join = {"commutative": True, "associative": True, "group": "join", "inverse": "turn"}
