@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from finchlang.base.errors import FinchError, Span
+from finchlang.base.paths import read_script
 from finchlang.calls.environment import OUTERMOST, Environment, Scope, assigned_names
 from finchlang.calls.runner import Runner
 from finchlang.script import functions, law_declarations, values as data
@@ -443,14 +444,8 @@ class Evaluator(Calls):
         if not isinstance(path, str):
             raise FinchError("type", "include takes the path of a file")
         asking = span.source.name if span is not None else "<"
-        folder = Path() if asking.startswith("<") else Path(asking).parent
-        try:
-            text = (folder / path).read_text("utf-8")
-        except UnicodeDecodeError:
-            raise FinchError("I/O", f"{path} is no text") from None
-        except OSError as error:
-            raise FinchError("I/O", f"{path} cannot be read: {error.strerror}") from None
-        script = script_of(text, str(folder / path))
+        file = path if asking.startswith("<") else str(Path(asking).parent / path)
+        script = script_of(read_script(file), file)
         return self.closure(script, OUTERMOST)(self.environment)
 
     # ---------------------------------------------------------------- macros

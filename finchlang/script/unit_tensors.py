@@ -3,7 +3,6 @@ makes."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -47,9 +46,12 @@ Evaluate = Callable[[ast.Node, Environment], Any]
 _ENTRY, _INDEX, _VALUE = "entry", "index", "value"
 
 
-class UnitTensors(ABC):
+class UnitTensors:
     """Emits what a unit does with tensors. `evaluate` gives the values of expressions in which all is
     known, `choices` are those of the kernels."""
+
+    #: the value of an expression: a node of numbers, a slot, a known value, or a tuple of these
+    value: Callable[[ast.Node], Any]
 
     def __init__(
         self, environment: Environment, evaluate: Evaluate, choices: tuple[str, bool, bool]
@@ -61,10 +63,6 @@ class UnitTensors(ABC):
         self.within: list[ast.Function] = []  # the functions around
         self.calls = 0  # of functions, whose bodies stand in their place
         self.is_lazy = False  # whether what is emitted now might not be run
-
-    @abstractmethod
-    def value(self, node: ast.Node) -> Any:
-        """The value of an expression: a node of numbers, a slot, a known value, or a tuple of these."""
 
     def meaning(self, name: str, span: Span | None) -> Any:
         """What a name means here. Raises NotStaged if it may have no value."""
