@@ -221,12 +221,7 @@ class Units(UnitExpressions):
         said = [arg.parts[0] if _is_plain(arg) else pretty(arg) for arg in args]  # type: ignore
         self.emit(loop_ir.RaiseError(head + "".join(map(str, said)), span=span))
 
-    def check(
-        self,
-        condition: ast.Node,
-        said: tuple[ast.Node, ...],
-        span: Span | None,
-    ) -> None:
+    def check(self, condition: ast.Node, said: tuple[ast.Node, ...], span: Span | None) -> None:
         """`@assert`."""
         found = self.value(condition)
         holds = self.expression_of(found, condition.span)
@@ -238,10 +233,7 @@ class Units(UnitExpressions):
     # ---------------------------------------------------------------- control
 
     def choose(
-        self,
-        branches: tuple[tuple[ast.Node, ast.Node], ...],
-        is_last: bool,
-        span: Span | None,
+        self, branches: tuple[tuple[ast.Node, ast.Node], ...], is_last: bool, span: Span | None
     ) -> None:
         (condition, body), *others = branches
         if condition == ast.Literal(True):

@@ -353,12 +353,7 @@ class Evaluator(Calls):
         return self.by_elements(lambda env: op, node.args, node.span, scope, keeps)
 
     def by_elements(
-        self,
-        called: Closure,
-        args: tuple[Any, ...],
-        span: Span | None,
-        scope: Scope,
-        keeps: bool,
+        self, called: Closure, args: tuple[Any, ...], span: Span | None, scope: Scope, keeps: bool
     ) -> Closure:
         arguments = self.operands(args, scope)
 

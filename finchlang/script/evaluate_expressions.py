@@ -67,8 +67,9 @@ class Expressions:
 
     def lazy_closure(self, node: ast.Node, scope: Scope) -> Closure:
         """As `closure`, but the value may be lazy."""
-        made = _LAZY.get(type(node))
-        return self.closure(node, scope) if made is None else getattr(self, made)(node, scope, True)
+        if type(node) not in _LAZY:
+            return self.closure(node, scope)
+        return getattr(self, type(node).__name__)(node, scope, True)
 
     def forcing(self, run: Closure) -> Closure:
         """`run`, with lazy values computed; a row stays one."""
@@ -272,11 +273,8 @@ def _has_end(node: ast.Node) -> bool:
     return node == ast.Variable("end") or any(map(_has_end, below))
 
 
-#: the methods that make closures whose values may be lazy
-_LAZY: dict[type, str] = {
-    **{ast.Call: "Call", ast.KeywordCall: "Call", ast.Broadcast: "Broadcast"},
-    **{ast.Subscript: "Subscript"},
-}
+#: the nodes whose values may be lazy
+_LAZY = (ast.Call, ast.KeywordCall, ast.Broadcast, ast.Subscript)
 
 
 def all_of(closures: list[Closure]) -> Callable[[Environment], list[Any]]:

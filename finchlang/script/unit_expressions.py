@@ -13,10 +13,7 @@ from finchlang.levels.element import typed_literal
 from finchlang.operators.operator_table import OPERATORS, Operator
 from finchlang.script.as_operator import WORDS, applied, operation
 from finchlang.script.functions import PREDEFINED, FinchFunction, LevelName, MaskName
-from finchlang.script.unit_names import (
-    NotStaged,
-    Static,
-)
+from finchlang.script.unit_names import NotStaged, Static
 from finchlang.script.unit_tensors import OF_TENSORS, UnitTensors
 from finchlang.script.values import Builtin
 from finchlang.syntax import nodes as ast, traversal as trees
@@ -153,12 +150,7 @@ class UnitExpressions(UnitTensors):
         exprs = tuple([self.expression_of(value, span) for value in values])
         return applied(row, ast.Variable(row.name, span=span), exprs, span)
 
-    def lazily(
-        self,
-        op: ast.Variable,
-        given: tuple[ast.Node, ...],
-        span: Span | None,
-    ) -> Any:
+    def lazily(self, op: ast.Variable, given: tuple[ast.Node, ...], span: Span | None) -> Any:
         """`&&`, `||` and `c ? a : b`, of which later operands may not be evaluated."""
         if len(given) != (3 if op.name == "ifelse" else 2):
             raise NotStaged(f"`{op.name}` does not take {len(given)} arguments", span)

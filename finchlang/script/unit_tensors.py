@@ -22,14 +22,7 @@ from finchlang.levels.scalars import Scalar as ScalarLevel
 from finchlang.operators.operator_table import OPERATORS, operator
 from finchlang.script.as_operator import operation
 from finchlang.script.functions import PREDEFINED, FinchFunction
-from finchlang.script.unit_names import (
-    CallFrame,
-    NotStaged,
-    SlotName,
-    Static,
-    UnitNames,
-    size_mode,
-)
+from finchlang.script.unit_names import CallFrame, NotStaged, SlotName, Static, UnitNames, size_mode
 from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.types import Bool, PairType, type_of_value
 from finchlang.syntax.user_function import Operation
@@ -157,11 +150,7 @@ class UnitTensors:
         return self.make(level, tuple(sizes), span, slot)
 
     def make(
-        self,
-        level: Level,
-        sizes: tuple[ast.Node, ...],
-        span: Span | None,
-        source: str = "",
+        self, level: Level, sizes: tuple[ast.Node, ...], span: Span | None, source: str = ""
     ) -> SlotName:
         """Emit a new tensor, of fill or with what another one has; gives its slot."""
         names = self.names
