@@ -22,7 +22,7 @@ from finchlang.script.as_operator import operation
 from finchlang.script.containers import axes_of
 from finchlang.script.show import kind_of
 from finchlang.script.values import Builtin, FinchRange
-from finchlang.script.whole_arrays import no_match, no_product, not_stacked
+from finchlang.script.whole_arrays import check_product, check_stacked, no_match
 from finchlang.syntax import nodes as ast, types
 from finchlang.tensors.array_base import size_text
 
@@ -79,10 +79,8 @@ def summed(op: Any, arg: lazy.Expression, axes: tuple[int, ...], keepdims: bool 
 def product(a: lazy.Expression, b: lazy.Expression) -> lazy.Expression:
     """The product of a matrix and a matrix or vector, or of a column and a row. Raises FinchError
     "dimension" for other arrays."""
-    if len(a.shape) == 1 and len(b.shape) == 2 and b.shape[0] == 1:
+    if check_product(a.shape, b.shape):
         return elementwise("*", [a, b])
-    if len(a.shape) != 2 or len(b.shape) not in (1, 2) or a.shape[1] != b.shape[0]:
-        raise no_product(a.shape, b.shape)
     shape = (a.shape[0], *b.shape[1:], a.shape[1])
     last = len(shape) - 1
     second = lazy.View(b, (last, *range(1, last)), shape)
@@ -150,9 +148,7 @@ def stacked(axis: int, *arrays: lazy.Array) -> lazy.Array:
     """Arrays side by side (axis 1) or one below the other (0); numbers and vectors get the modes of the
     others, vectors as columns. Raises FinchError "dimension"."""
     parts = _of_one_order(arrays, axis + 1)
-    others = {(*part.shape[:axis], *part.shape[axis + 1 :]) for part in parts}
-    if len(others) > 1:
-        raise not_stacked(axis, [array.shape for array in arrays])
+    check_stacked(axis, arrays, parts)
     return namespace.concat(parts, axis=axis)
 
 

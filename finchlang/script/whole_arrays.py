@@ -35,8 +35,12 @@ def grid(value: Any) -> np.ndarray:
     return found
 
 
-def no_product(a: tuple[int, ...], b: tuple[int, ...]) -> FinchError:
-    """The error of `A * B` for these sizes, with the product that they have as its hint."""
+def check_product(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
+    """Whether `A * B` of these sizes is that of a column and a row. Raises FinchError "dimension" for sizes
+    that have no product, with the product that they have as its hint."""
+    is_column = len(a) == 1 and len(b) == 2 and b[0] == 1
+    if is_column or len(a) == 2 and len(b) in (1, 2) and a[1] == b[0]:
+        return is_column
     message = f"arrays of sizes {size_text(a)} and {size_text(b)} have no product"
     hint = None
     if a == b:
@@ -45,7 +49,7 @@ def no_product(a: tuple[int, ...], b: tuple[int, ...]) -> FinchError:
         hint = "`A' * B` has sizes that fit"
     elif len(a) == len(b) == 2 and a[1] == b[1]:
         hint = "`A * B'` has sizes that fit"
-    return FinchError("dimension", message, hint=hint)
+    raise FinchError("dimension", message, hint=hint)
 
 
 def no_match(*shapes: tuple[int, ...]) -> FinchError:
@@ -62,10 +66,13 @@ def no_match(*shapes: tuple[int, ...]) -> FinchError:
     return FinchError("dimension", f"arrays of sizes {sizes} do not match", hint=hint)
 
 
-def not_stacked(axis: int, shapes: list[tuple[int, ...]]) -> FinchError:
-    way = "side by side" if axis else "one below the other"
-    sizes = " and ".join(size_text(shape) for shape in shapes)
-    return FinchError("dimension", f"arrays of sizes {sizes} do not stand {way}")
+def check_stacked(axis: int, arrays: Any, parts: Any) -> None:
+    """Raises FinchError "dimension" if `parts`, which are `arrays` with modes of size 1 after theirs, do
+    not stand side by side (axis 1) or one below the other (0)."""
+    if len({(*part.shape[:axis], *part.shape[axis + 1 :]) for part in parts}) > 1:
+        way = "side by side" if axis else "one below the other"
+        sizes = " and ".join(size_text(array.shape) for array in arrays)
+        raise FinchError("dimension", f"arrays of sizes {sizes} do not stand {way}")
 
 
 def along(function: Callable[..., Any], value: Any, dims: Any) -> Any:
