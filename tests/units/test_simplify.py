@@ -267,7 +267,7 @@ TEXTS = st.one_of(
 VALUES = st.integers(-4, 4)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(TEXTS, st.tuples(VALUES, VALUES, VALUES, VALUES), st.booleans(), st.booleans())
 def test_a_simplified_term_is_equal(text: str, values: Any, p: bool, q: bool) -> None:
     x, y, k, m = values
