@@ -130,18 +130,9 @@ def _tensordot(a: lazy.Array, b: lazy.Array, dims: Any = 2) -> lazy.Array:
     return namespace.tensordot(a, b, axes=dims)
 
 
-def _corrected(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A variance or deviation as Julia's, divided by one less than the number of elements."""
-    return partial(function, correction=1)
-
-
 def _of_one_order(arrays: tuple[lazy.Array, ...], least: int = 0) -> list[lazy.Array]:
     order = max(least, *[len(array.shape) for array in arrays])
     return [lazy.Array(widened(array.node, order)) for array in arrays]
-
-
-def _kron(*arrays: lazy.Array) -> lazy.Array:
-    return namespace.kron(*_of_one_order(arrays))
 
 
 def stacked(axis: int, *arrays: lazy.Array) -> lazy.Array:
@@ -161,15 +152,16 @@ FUNCTIONS: dict[str, Callable[..., lazy.Array]] = {
     "maximum": partial(_reduced, namespace.max),
     "minimum": partial(_reduced, namespace.min),
     "count": partial(_reduced, namespace.count_nonzero),
-    "var": partial(_reduced, _corrected(namespace.var)),
-    "std": partial(_reduced, _corrected(namespace.std)),
+    # divided by one less than the number of elements
+    "var": partial(_reduced, partial(namespace.var, correction=1)),
+    "std": partial(_reduced, partial(namespace.std, correction=1)),
     **dict.fromkeys(("transpose", "adjoint"), _transposed),
     "permutedims": lambda array, order=None: namespace.permute_dims(array, axes_of(array, order)),
     "dropdims": lambda array, dims=None: namespace.squeeze(array, axis=axes_of(array, dims)),
     "norm": _norm,
     "dot": _dot,
     "tensordot": _tensordot,
-    "kron": _kron,
+    "kron": lambda *arrays: namespace.kron(*_of_one_order(arrays)),
     "hcat": partial(stacked, 1),
     "vcat": partial(stacked, 0),
 }

@@ -290,9 +290,11 @@ def _range(
     return data.FinchRange(start, 1 if step is None else step, stop)
 
 
-@BUILTINS.add("LinRange(a, b, n)", "evenly spaced numbers from a to b, n of them")
-def _linear(start: Any, stop: Any, count: Any) -> np.ndarray:
-    return np.linspace(start, stop, data.whole(count, "a length"))
+BUILTINS.add(
+    "LinRange(a, b, n)",
+    "evenly spaced numbers from a to b, n of them",
+    lambda a, b, n: np.linspace(a, b, data.whole(n, "a length")),
+)
 
 
 @BUILTINS.add("collect(r)", "the entries of a range or tuple as a vector")

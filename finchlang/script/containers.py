@@ -229,14 +229,14 @@ def _enumerated(v: Any) -> Any:
     return [(k + 1, x) for k, x in enumerate(data.entries(v))]
 
 
-@FUNCTIONS.add("zip(v, w...)", "tuples of the entries of several vectors")
-def _zipped(*vs: Any) -> Any:
-    return [*zip(*map(data.entries, vs), strict=False)]
-
-
-@FUNCTIONS.add("isempty(v)", "whether there are no entries")
-def _is_empty(value: Any) -> bool:
-    return 0 in data.sizes(value, "has no entries")
+FUNCTIONS.add(
+    "zip(v, w...)",
+    "tuples of the entries of several vectors",
+    lambda *vs: [*zip(*map(data.entries, vs), strict=False)],
+)
+FUNCTIONS.add(
+    "isempty(v)", "whether there are no entries", lambda v: 0 in data.sizes(v, "has no entries")
+)
 
 
 @FUNCTIONS.add("isin(x, v)", "whether x is an entry of v, as is `x in v`")

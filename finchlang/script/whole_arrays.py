@@ -163,11 +163,8 @@ def _median(value: Any) -> float:
 
 @FUNCTIONS.add("extrema(A)", "the least and the greatest of the entries, as a tuple")
 def _extrema(value: Any) -> tuple[Any, Any]:
-    least, greatest = (_total(*row, None, (), value) for row in _EXTREMES)
-    return least, greatest
-
-
-_EXTREMES = (("minimum", "min", np.min), ("maximum", "max", np.max))
+    least = _total("minimum", "min", np.min, None, (), value)
+    return least, _total("maximum", "max", np.max, None, (), value)
 
 
 def _coordinates(find: Callable[[np.ndarray], Any], value: Any) -> Any:
