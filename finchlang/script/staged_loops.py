@@ -112,7 +112,7 @@ class Variant:
         found, self.uses = names.told(), names.uses
         slots = [given for given in found if isinstance(given.meaning, SlotName)]
         self.taken = slots + [given for given in found if isinstance(given.meaning, ast.Variable)]
-        self.formats = [given.format for given in self.taken]
+        self.formats = [names.formats[given.meaning.name] for given in self.taken]
         others = [given for given in found if given not in self.taken]
         self.known = [given for given in others if given.meaning is not ABSENT or given.is_local]
         self.unbound = frozenset(given.name for given in others if given not in self.known)

@@ -84,14 +84,13 @@ class CallFrame:
 
 @dataclass(eq=False)
 class GivenName:
-    """A name that a unit is given: its key, and the format it must have; or the value, of one that is
-    known. `where` gives the dictionary in which it stands that is in sight of an environment."""
+    """A name that a unit is given: its key, and the number, slot or value that it is. `where` gives the
+    dictionary in which it stands that is in sight of an environment."""
 
     name: str
     where: Callable[[Environment], dict[str, Any]]
     key: Key
     meaning: Any
-    format: Any = None
     #: whether a function owns it, where the language's own names mean nothing
     is_local: bool = False
     #: the number or slot of the unit that it is, and the number that tells whether it has a value
@@ -169,12 +168,12 @@ class UnitNames:
         if argument is None or argument[args.KIND] is args.NUMBER:
             if argument is not None and isinstance(argument[args.FORMAT], Type):
                 given.meaning = ast.Variable(self.number(key))
-                given.format = self.formats[given.meaning.name] = argument[args.FORMAT]
+                self.formats[given.meaning.name] = argument[args.FORMAT]
             elif value is not None:
                 given.meaning = (Static if isinstance(value, _FIXED) else Changeable)(value)
         else:
             given.meaning = SlotName(self.fresh(name))
-            given.format = self.formats[given.meaning.name] = argument[args.FORMAT]
+            self.formats[given.meaning.name] = argument[args.FORMAT]
             self.kinds[given.meaning.name] = argument[args.KIND]
         if given.meaning is not ABSENT:
             self.values[key] = given.meaning
