@@ -24,7 +24,6 @@ from finchlang.syntax import nodes as ast, traversal as trees, types
 from finchlang.syntax.user_function import Laws
 from finchlang.tensors.formats import LEVELS
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
-from finchlang.text.print import OF_ELEMENTS, OF_WHOLES
 from finchlang.wrappers.masks import MASKS
 
 
@@ -119,8 +118,15 @@ PREDEFINED: dict[str, Any] = {
     **BUILTINS,
     "I": Identity(),
 }
-OF_ELEMENTS.update(OPERATORS)
-OF_WHOLES.update(BUILTINS.keys() - OPERATORS.keys())
+
+
+def is_of_elements(name: str) -> bool:
+    """Whether a name is an operator, which of arrays is written with a dot (for messages of the parser)."""
+    return name in OPERATORS
+
+
+def is_of_wholes(name: str) -> bool:
+    return name in BUILTINS and name not in OPERATORS
 
 
 def check_call(function: Builtin, args: list[Any], keywords: dict[str, Any]) -> None:
