@@ -37,9 +37,11 @@ _MODULES = {
     "operator": "python.operator_decorator",
     **dict.fromkeys(("Scalar", "SwizzledTensor", "Tensor"), "tensors.tensor"),
 }
-#: what tensors and arrays have as methods that stands neither in `finchlang.array` nor in its protocols
+#: what messages of the parser ask, and what tensors and arrays have as methods that stands neither in
+#: `finchlang.array` nor in its protocols
 _ELSEWHERE = {
     "html": "script.display",
+    **dict.fromkeys(("is_of_elements", "is_of_wholes"), "script.functions"),
     **dict.fromkeys(("preview", "show"), "script.show"),
     **dict.fromkeys(("reduced_function", "reduced_session"), "python.pickled"),
     "run_kernel": "calls.runner",

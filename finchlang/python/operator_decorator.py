@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from types import FunctionType
 from typing import Any, TypeVar, overload
 
@@ -12,6 +11,7 @@ from finchlang.base.errors import FinchError
 from finchlang.python.callables import from_callable, function_of, made, remember
 from finchlang.script import law_declarations
 from finchlang.syntax import nodes as ast, types
+from finchlang.syntax.user_function import Operation
 from finchlang.text.tree_cache import script_of
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -64,16 +64,14 @@ def _with(value: Any, function: FunctionType, laws: dict[str, Any]) -> Any:
         each = [_stated(law, what, given) for law, what in own.items() if what is not False]
         stated = [node for nodes in each for node in nodes]
         stated += [law_declarations.WHERE, _expression(range, "range")] if range else []
-        found = law_declarations.with_properties(known, tuple(stated), lambda n: given[n.value])  # type: ignore[attr-defined]
-        known = replace(known, laws=found)
+        known = law_declarations.with_properties(known, tuple(stated), lambda n: given[n.value])  # type: ignore[attr-defined]
     for arguments, result in cases.items():
-        known = replace(known, laws=_case(known, arguments, result))
+        known = _case(known, arguments, result)
     if region is not None:
         code = function.__code__
         call = ast.Call(name, tuple(map(ast.Variable, code.co_varnames[: code.co_argcount])))
-        found = law_declarations.with_region(known, call, _expression(region, "region"))
-        known = replace(known, laws=found)
-    return law_declarations.with_laws(value, known, known.laws)
+        known = law_declarations.with_region(known, call, _expression(region, "region"))
+    return law_declarations.with_laws(value, known)
 
 
 def _expression(text: str, what: str) -> ast.Node:
@@ -104,7 +102,7 @@ def _stated(law: str, what: Any, given: list[Any]) -> list[ast.Node]:
     raise FinchError("type", message, hint=f"there are {names}")
 
 
-def _case(known: law_declarations.Declared, arguments: Any, result: Any) -> Any:
+def _case(known: Operation, arguments: Any, result: Any) -> Any:
     if not isinstance(arguments, tuple):
         raise FinchError("type", "a case is about a tuple of arguments", hint="as in `(None, 0)`")
     nodes: list[ast.Node] = []

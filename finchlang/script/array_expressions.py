@@ -12,9 +12,10 @@ from finchlang.array.expression import Array, Constant, Expression, View, apply
 from finchlang.base.errors import FinchError
 from finchlang.script import array_functions as table, values as data
 from finchlang.script.array_statements import results, told
+from finchlang.script.containers import axes_of
 from finchlang.script.lazy_values import Pending, is_array, is_row
 from finchlang.script.subscripts import ALL, index_of
-from finchlang.script.whole_arrays import axes_of, no_match
+from finchlang.script.whole_arrays import no_match
 from finchlang.syntax import nodes as ast
 from finchlang.tensors.tensor import Scalar, body_of
 

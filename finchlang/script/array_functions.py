@@ -19,9 +19,10 @@ from finchlang.array.reductions import reduced
 from finchlang.base.errors import FinchError
 from finchlang.operators.operator_table import OPERATORS
 from finchlang.script.as_operator import operation
+from finchlang.script.containers import axes_of
 from finchlang.script.show import kind_of
 from finchlang.script.values import Builtin, FinchRange
-from finchlang.script.whole_arrays import axes_of, no_product, not_stacked
+from finchlang.script.whole_arrays import check_product, check_stacked, no_match
 from finchlang.syntax import nodes as ast, types
 from finchlang.tensors.array_base import size_text
 
@@ -55,9 +56,7 @@ def elementwise(op: Any, args: list[lazy.Expression]) -> lazy.Expression:
     order = max([len(arg.shape) for arg in args], default=0)
     for sizes in zip_longest(*[arg.shape for arg in args], fillvalue=1):
         if len({*sizes} - {1}) > 1:
-            texts = [size_text(arg.shape) for arg in args if arg.shape]
-            message = f"arrays of sizes {' and '.join(texts)} do not broadcast"
-            raise FinchError("dimension", message)
+            raise no_match(*[arg.shape for arg in args if arg.shape])
     parts = [widened(arg, order) if arg.shape else arg for arg in args]
     if isinstance(op, str) and len(parts) > 2 and op in ("+", "*", "&&", "||", "min", "max"):
         return reduce(lambda a, b: lazy.apply(op, a, b), parts)
@@ -80,10 +79,8 @@ def summed(op: Any, arg: lazy.Expression, axes: tuple[int, ...], keepdims: bool 
 def product(a: lazy.Expression, b: lazy.Expression) -> lazy.Expression:
     """The product of a matrix and a matrix or vector, or of a column and a row. Raises FinchError
     "dimension" for other arrays."""
-    if len(a.shape) == 1 and len(b.shape) == 2 and b.shape[0] == 1:
+    if check_product(a.shape, b.shape):
         return elementwise("*", [a, b])
-    if len(a.shape) != 2 or len(b.shape) not in (1, 2) or a.shape[1] != b.shape[0]:
-        raise no_product(a.shape, b.shape)
     shape = (a.shape[0], *b.shape[1:], a.shape[1])
     last = len(shape) - 1
     second = lazy.View(b, (last, *range(1, last)), shape)
@@ -133,27 +130,16 @@ def _tensordot(a: lazy.Array, b: lazy.Array, dims: Any = 2) -> lazy.Array:
     return namespace.tensordot(a, b, axes=dims)
 
 
-def _corrected(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A variance or deviation as Julia's, divided by one less than the number of elements."""
-    return partial(function, correction=1)
-
-
 def _of_one_order(arrays: tuple[lazy.Array, ...], least: int = 0) -> list[lazy.Array]:
     order = max(least, *[len(array.shape) for array in arrays])
     return [lazy.Array(widened(array.node, order)) for array in arrays]
-
-
-def _kron(*arrays: lazy.Array) -> lazy.Array:
-    return namespace.kron(*_of_one_order(arrays))
 
 
 def stacked(axis: int, *arrays: lazy.Array) -> lazy.Array:
     """Arrays side by side (axis 1) or one below the other (0); numbers and vectors get the modes of the
     others, vectors as columns. Raises FinchError "dimension"."""
     parts = _of_one_order(arrays, axis + 1)
-    others = {(*part.shape[:axis], *part.shape[axis + 1 :]) for part in parts}
-    if len(others) > 1:
-        raise not_stacked(axis, [array.shape for array in arrays])
+    check_stacked(axis, arrays, parts)
     return namespace.concat(parts, axis=axis)
 
 
@@ -166,15 +152,16 @@ FUNCTIONS: dict[str, Callable[..., lazy.Array]] = {
     "maximum": partial(_reduced, namespace.max),
     "minimum": partial(_reduced, namespace.min),
     "count": partial(_reduced, namespace.count_nonzero),
-    "var": partial(_reduced, _corrected(namespace.var)),
-    "std": partial(_reduced, _corrected(namespace.std)),
+    # divided by one less than the number of elements
+    "var": partial(_reduced, partial(namespace.var, correction=1)),
+    "std": partial(_reduced, partial(namespace.std, correction=1)),
     **dict.fromkeys(("transpose", "adjoint"), _transposed),
     "permutedims": lambda array, order=None: namespace.permute_dims(array, axes_of(array, order)),
     "dropdims": lambda array, dims=None: namespace.squeeze(array, axis=axes_of(array, dims)),
     "norm": _norm,
     "dot": _dot,
     "tensordot": _tensordot,
-    "kron": _kron,
+    "kron": lambda *arrays: namespace.kron(*_of_one_order(arrays)),
     "hcat": partial(stacked, 1),
     "vcat": partial(stacked, 0),
 }

@@ -192,17 +192,16 @@ class _Einsum(_Elements):
         assert isinstance(target, ast.Group)
         accesses = [node for node in trees.walk(value) if isinstance(node, ast.Access)]
         self.parts = {id(node): self._part(node) for node in accesses}
-        self.sizes: dict[ast.Node, int] = {}
-        wheres: dict[ast.Node, ast.Node] = {}
+        known: dict[ast.Node, tuple[int, Any]] = {}  # sizes, and the accesses with them
         for access in accesses:
             array, names = self.parts[id(access)]
             for index, size in zip(names, array.shape, strict=True):
-                if self.sizes.setdefault(index, size) != size:
-                    first, name = wheres[index].span, index.name  # type: ignore[attr-defined]
-                    message = f"`{name}` has size {self.sizes[index]} in "
-                    message += f"{first.text if first else '?'}, {size} in {access.span.text}"  # type: ignore[union-attr]
+                other, first = known.setdefault(index, (size, access))
+                if other != size:
+                    both = f"{other} in {first.span.text}, {size} in {access.span.text}"  # type: ignore[union-attr]
+                    message = f"`{index.name}` has size {both}"  # type: ignore[attr-defined]
                     raise FinchError("dimension", message, access.span)
-                wheres.setdefault(index, access)
+        self.sizes = {index: size for index, (size, _) in known.items()}
         for index in target.items:
             if index not in self.sizes:
                 message = f"no array has the index `{index.name}`"  # type: ignore[attr-defined]

@@ -161,6 +161,10 @@ class _Closing:
         inner = _Closing(node, scope, self.environment, self.within, (self, *self.around))
         found = inner.operation()
         self.local[node.name] = found, inner.free
+        self.take(inner)
+
+    def take(self, inner: Closed | _Closing) -> None:
+        """Note what a function that it defines or calls is made of."""
         self.uses += inner.uses
         self.functions += inner.functions
         self.recursion = self.recursion or inner.recursion
@@ -285,7 +289,7 @@ class _Closing:
                 return self.number(name, node.span)
             case ast.Call(ast.Variable() as op, args):
                 return self.call(node, op, tuple([self.expression(a) for a in args]))
-        what = _WHAT.get(type(node), "this")
+        what = WORDS.get(type(node), "this")
         message = f"{what} has no place in `{self.name}`, which is used in a kernel"
         raise FinchError("type", message, node.span, _ALLOWED)
 
@@ -319,8 +323,7 @@ class _Closing:
         for closing in (self, *self.around):
             if name in closing.local:
                 found, free = closing.local[name]
-                count = len(found.parameters) - len(free)
-                check_count(name, (count, count), len(args), node.span, found.parameters[:count])
+                check_count(name, found.parameters[: -len(free) or None], args, node.span)
                 more = tuple([self.expression(ast.Variable(n, span=span)) for n in free])
                 return ast.Call(trees.replace(found, span=span), (*args, *more), span=node.span)
             if name == closing.name and closing.around:
@@ -334,15 +337,12 @@ class _Closing:
                 if value is not self.within[-1] or self.around:
                     raise self.recursive(name, node.span)
                 self.recursion = self.recursion or self.recursive(name, node.span)
-                count = len(self.parameters)
-                check_count(name, (count, count), len(args), node.span, self.parameters)
+                check_count(name, self.parameters, args, node.span)
                 return ast.Call(Itself(name, span=span), args, span=node.span)
             inner = closed(value, self.within)
-            self.uses += inner.uses
-            self.functions += inner.functions
-            self.recursion = self.recursion or inner.recursion
+            self.take(inner)
             found = inner.operation
-            check_count(name, (len(found.parameters),) * 2, len(args), node.span, found.parameters)
+            check_count(name, found.parameters, args, node.span)
             return ast.Call(trees.replace(found, span=span), args, span=node.span)
         row = _operator(value)
         if row is None:
@@ -366,31 +366,38 @@ def applied(
     meant = trees.replace(meant, span=op.span)
     if row.associative and len(args) > row.arity[1]:
         return reduce(lambda a, b: ast.Call(meant, (a, b), span=span), args)
-    check_count(op.name, row.arity, len(args), span)
+    if not row.arity[0] <= len(args) <= row.arity[1]:
+        raise wrong_count(op.name, row.arity, len(args), span)
     return ast.Call(meant, args, span=span)
 
 
 def check_count(
-    name: str, arity: tuple[int, int], given: int, span: Span | None, parameters: Any = None
+    name: str, parameters: tuple[str, ...], args: tuple[ast.Node, ...], span: Span | None
 ) -> None:
-    """Raises FinchError "type" if a call has too few or too many arguments."""
-    if not arity[0] <= given <= arity[1]:
-        form = None if parameters is None else f"{name}({', '.join(parameters)})"
-        raise wrong_count(name, arity, given, span, form and f"it is defined as `{form}`")
+    """Raises FinchError "type" if a call of a function has too few or too many arguments."""
+    if len(args) != len(parameters):
+        hint = f"it is defined as `{name}({', '.join(parameters)})`"
+        raise wrong_count(name, (len(parameters),) * 2, len(args), span, hint)
 
 
 _ALLOWED = (
     "an operator has numbers, operators, functions that are operators, `if`, `while`, `for` over a "
     "range, names of its own and `return`"
 )
-_WHAT: dict[type, str] = {
-    ast.Text: "a string",
+#: what messages call nodes that have no place in an operator, or in a loop that is staged
+WORDS: dict[type, str] = {
+    ast.Text: "a text with values in it",
     ast.KernelNode: "a kernel",
     ast.Rows: "an array",
     ast.Splat: "`...`",
     ast.Subscript: "an entry of an array",
     ast.Group: "a tuple",
     ast.Range: "a range",
-    ast.Function: "a function",
+    ast.Function: "a definition of a function",
     ast.Macro: "a macro",
+    ast.Comprehension: "a comprehension",
+    ast.Broadcast: "a call for each element",
+    ast.Lambda: "a function without a name",
+    ast.Typed: "a declared type",
+    ast.Try: "`try`",
 }

@@ -9,14 +9,13 @@ from finchlang.base.errors import Span
 from finchlang.calls.arguments import SCALAR, TENSOR
 from finchlang.calls.environment import assigned_names
 from finchlang.functions import unit as loop_ir
+from finchlang.script.as_operator import WORDS
 from finchlang.script.functions import PREDEFINED, FinchFunction
 from finchlang.script.unit_expressions import UnitExpressions
 from finchlang.script.unit_names import (
     RETURNED,
     CallFrame,
     NotStaged,
-    NumberName,
-    Several,
     SlotName,
     Static,
     is_local,
@@ -38,7 +37,7 @@ class Units(UnitExpressions):
     values. Raises NotStaged, or FinchError for what is an error wherever it runs."""
 
     def unit(self, node: ast.Node, step: int = 1) -> loop_ir.Unit:
-        """The unit for a loop, or for the body of a function. The first numbers of a loop are how many
+        """The unit for a loop, or for the calls of a function. The first numbers of a loop are how many
         rounds it takes at most and, of one over a range of this step, the first and the last integer that
         are left."""
         names = self.names
@@ -57,8 +56,8 @@ class Units(UnitExpressions):
                 start, stop = map(ast.Variable, own[1:])
                 by = None if step == 1 else ast.Literal(step)
                 self.turns(node, ast.Range(start, by, stop))
-            case _:
-                self.statement(node, True)
+            case ast.Function(body=body):
+                self.statement(body, True)
         flags = [*names.flags.values(), *([RETURNED] if self.root.exit is not None else [])]
         unset = [ast.Let((ast.Variable(f),), None, FALSE) for f in flags]
         body = ast.Script((*unset, *names.out), span=node.span)
@@ -91,15 +90,15 @@ class Units(UnitExpressions):
             return node
 
         body = trees.rewrite_bottom_up(with_rests, body)
-        given = [g.meaning for g in names.given.values()]
-        numbers = (*own, *(m.name for m in given if isinstance(m, NumberName)))
+        meanings: list[Any] = [g.meaning for g in names.given.values()]
+        numbers = (*own, *(m.name for m in meanings if isinstance(m, ast.Variable)))
         results = tuple(name for key, name in names.assigned.items() if key in names.given)
         results += tuple(names.flags[name] for name in results if name in names.flags)
         items = _items(self.root.result)
         returned = tuple(item.name for item in items if isinstance(item, SlotName))
         if self.root.exit is not None:
-            results += (RETURNED, *(item.name for item in items if isinstance(item, NumberName)))
-        tensors = tuple(m.name for m in given if isinstance(m, SlotName))
+            results += (RETURNED, *(item.name for item in items if isinstance(item, ast.Variable)))
+        tensors = tuple(m.name for m in meanings if isinstance(m, SlotName))
         return loop_ir.Unit(
             *(body, tensors, tuple(names.made), numbers, results, tuple(groups), returned),
             fixed=tuple(s for s, k in names.kinds.items() if k not in (TENSOR, SCALAR)),
@@ -154,7 +153,7 @@ class Units(UnitExpressions):
                 self.local(node, is_last)
                 return
             case ast.Function() | ast.Macro() | ast.Try():
-                what = "@" + node.name if isinstance(node, ast.Macro) else _WORDS[type(node)]
+                what = "@" + node.name if isinstance(node, ast.Macro) else WORDS[type(node)]
                 raise NotStaged(f"{what} stands in the loop", node.span)
             case _:
                 value = self.value(node)
@@ -194,14 +193,14 @@ class Units(UnitExpressions):
             found = self.several(given.items)
         else:
             whole = self.value(given)
-            found = [*whole.items] if isinstance(whole, Several) else []
+            found = [*whole] if isinstance(whole, tuple) else []
         if len(found) < len(targets):
             raise NotStaged("this is no tuple of as many values", given.span)
         # all values are there before the first is assigned
         found = [self.kept(v) if isinstance(v, ast.Node) else v for v in found]
         for target, value in zip(targets, found, strict=False):
             self.store(target, value)
-        return Several(tuple(found))
+        return tuple(found)
 
     def store(self, target: ast.Node, value: Any) -> None:
         """Assign a value to a name or to an entry of a tensor."""
@@ -222,12 +221,7 @@ class Units(UnitExpressions):
         said = [arg.parts[0] if _is_plain(arg) else pretty(arg) for arg in args]  # type: ignore
         self.emit(loop_ir.RaiseError(head + "".join(map(str, said)), span=span))
 
-    def check(
-        self,
-        condition: ast.Node,
-        said: tuple[ast.Node, ...],
-        span: Span | None,
-    ) -> None:
+    def check(self, condition: ast.Node, said: tuple[ast.Node, ...], span: Span | None) -> None:
         """`@assert`."""
         found = self.value(condition)
         holds = self.expression_of(found, condition.span)
@@ -239,10 +233,7 @@ class Units(UnitExpressions):
     # ---------------------------------------------------------------- control
 
     def choose(
-        self,
-        branches: tuple[tuple[ast.Node, ast.Node], ...],
-        is_last: bool,
-        span: Span | None,
+        self, branches: tuple[tuple[ast.Node, ast.Node], ...], is_last: bool, span: Span | None
     ) -> None:
         (condition, body), *others = branches
         if condition == ast.Literal(True):
@@ -297,7 +288,7 @@ class Units(UnitExpressions):
 
     def behind(self, before: dict[Any, Any], after: dict[Any, Any]) -> None:
         """Have names mean what they do behind a loop: numbers that it assigns first may have a value."""
-        numbers = {k: v for k, v in after.items() if isinstance(v, NumberName)}
+        numbers = {k: v for k, v in after.items() if isinstance(v, ast.Variable)}
         self.names.values = numbers | before
 
     def count(self, node: ast.For) -> None:
@@ -322,7 +313,7 @@ class Units(UnitExpressions):
         variable = names.number(key)
 
         def round() -> None:
-            names.values[key] = NumberName(variable)
+            names.values[key] = ast.Variable(variable)
             self.statement(node.body)
             if NEXT in ways(node.body):
                 names.reconcile(before(), node.span)
@@ -375,8 +366,7 @@ class Units(UnitExpressions):
         left = after if frame.exit is None else frame.exit
         names.values = {key: value for key, value in left.items() if key[0] != id(frame)}
         names.emit(Called(body, span=span))
-        items = tuple(map(_read, _items(frame.result)))
-        return Several(items) if isinstance(frame.result, Several) else items[0]
+        return frame.result
 
     def leave(self, value: Any, span: Span | None) -> None:
         """Leave a function with a value: names outside of it mean the same wherever it is left."""
@@ -385,59 +375,32 @@ class Units(UnitExpressions):
             frame = frame.parent
         assert isinstance(frame, CallFrame)
         names, items = self.names, _items(value)
-        found: list[Any] = []
-        for k, item in enumerate(items):
-            key = id(frame), f"result {k + 1}"
-            if isinstance(item, ast.Node):
-                names.assign(key, item, span)
-                found.append(names.values[key])
-            else:
-                if isinstance(item, SlotName):
-                    names.values[key] = item
-                found.append(item)
+        keys = [(id(frame), f"result {k + 1}") for k in range(len(items))]
+        for key, item in zip(keys, items, strict=True):
+            names.assign(key, item, span)
         if frame is self.root:
             names.reconcile(self.start(), span)
-            found = [
-                names.values.get((id(frame), f"result {k + 1}"), v) for k, v in enumerate(found)
-            ]
-            self.names.emit(ast.Let((ast.Variable(RETURNED),), None, ast.Literal(True)))
+            names.emit(ast.Let((ast.Variable(RETURNED),), None, ast.Literal(True)))
+        found = tuple([names.values[key] for key in keys])
+        result = found if isinstance(value, tuple) else found[0]
         if frame.exit is None:
-            inner = {id(f) for f in self.frames_in(frame)}
-            results = {(id(frame), f"result {k + 1}") for k in range(len(items))}
-            outside = {k: v for k, v in names.values.items() if k[0] not in inner or k in results}
-            frame.exit, frame.left = outside, span
-            frame.result = Several(tuple(found)) if isinstance(value, Several) else found[0]
-            return
-        known = _items(frame.result)
-        kinds = [type(item) for item in known] == [type(item) for item in found]
-        are_same = all(
-            a.is_same(b) for a, b in zip(known, found, strict=False) if isinstance(a, Static)
-        )
-        if (
-            not kinds
-            or not are_same
-            or isinstance(frame.result, Several) != isinstance(value, Several)
-        ):
+            # the frame, and those made after it, which stand in it
+            inner = {id(f) for f in self.frames[self.frames.index(frame) :]}
+            outside = {k: v for k, v in names.values.items() if k[0] not in inner or k in keys}
+            frame.exit, frame.left, frame.result = outside, span, result
+        elif type(result) is not type(frame.result) or len(found) != len(_items(frame.result)):
             raise NotStaged("the function has values of different kinds", span)
-        names.reconcile(frame.exit, span)
-
-    def frames_in(self, frame: CallFrame) -> list[CallFrame]:
-        """The frame, and those made after it: they stand in it."""
-        return self.frames[self.frames.index(frame) :]
+        else:
+            names.reconcile(frame.exit, span)
 
 
 def _items(value: Any) -> tuple[Any, ...]:
     """The values in a tuple, or the one value."""
-    return value.items if isinstance(value, Several) else (value,)
+    return value if isinstance(value, tuple) else (value,)
 
 
 def _is_plain(node: ast.Node) -> bool:
     return isinstance(node, ast.Text) and len(node.parts) == 1 and isinstance(node.parts[0], str)
-
-
-def _read(value: Any) -> Any:
-    """The value of a name as that of an expression."""
-    return ast.Variable(value.name) if isinstance(value, NumberName) else value
 
 
 def _goes_on(branches: tuple[tuple[ast.Node, ast.Node], ...]) -> bool:
@@ -445,7 +408,3 @@ def _goes_on(branches: tuple[tuple[ast.Node, ast.Node], ...]) -> bool:
 
 
 _SAFE = ast.Literal, ast.Variable
-_WORDS: dict[type, str] = {
-    ast.Function: "a definition of a function",
-    ast.Try: "`try`",
-}

@@ -22,7 +22,6 @@ from finchlang.script import (
     values as data,
     whole_arrays,
 )
-from finchlang.script.lazy_values import Pending
 from finchlang.script.make_tensors import element_type, tensor_of, type_and_sizes
 from finchlang.script.show import joined, kind_of, text
 from finchlang.syntax import nodes as ast, types
@@ -186,12 +185,7 @@ def _size(value: Any, mode: Any = None) -> Any:
 
 
 def _shape(value: Any) -> tuple[int, ...]:
-    if type(value) is Pending:
-        return value.shape
-    shape = () if data.is_number(value) else data.shape_of(value, str, dict)
-    if shape is None:
-        raise FinchError("type", f"{kind_of(value)} has no size")
-    return shape
+    return () if data.is_number(value) else data.sizes(value)
 
 
 @BUILTINS.add("sizeof(A)", "the number of bytes that A takes")
@@ -296,9 +290,11 @@ def _range(
     return data.FinchRange(start, 1 if step is None else step, stop)
 
 
-@BUILTINS.add("LinRange(a, b, n)", "evenly spaced numbers from a to b, n of them")
-def _linear(start: Any, stop: Any, count: Any) -> np.ndarray:
-    return np.linspace(start, stop, data.whole(count, "a length"))
+BUILTINS.add(
+    "LinRange(a, b, n)",
+    "evenly spaced numbers from a to b, n of them",
+    lambda a, b, n: np.linspace(a, b, data.whole(n, "a length")),
+)
 
 
 @BUILTINS.add("collect(r)", "the entries of a range or tuple as a vector")

@@ -12,7 +12,7 @@ from finchlang.levels.workspace import POLICIES
 from finchlang.script.builtins import BUILTINS
 from finchlang.script.evaluate import Evaluator, RunKernel
 from finchlang.script.evaluate_expressions import Closure, unknown_name
-from finchlang.script.functions import PREDEFINED, FinchFunction
+from finchlang.script.functions import PREDEFINED, reached
 from finchlang.script.values import Builtin
 from finchlang.syntax import nodes as ast, traversal as trees
 
@@ -163,11 +163,5 @@ def free_names(script: ast.Node) -> dict[str, ast.Variable]:
 
 def _names(program: ast.Node, environment: Environment) -> set[str]:
     """The names in a kernel and in the functions that it may call, transitively."""
-    found: set[str] = set()
-    left = [program]
-    while left:
-        new = {n.name for n in trees.walk(left.pop()) if isinstance(n, ast.Variable)} - found
-        found |= new
-        values = [environment.owner(name).values.get(name) for name in new]
-        left += [v.definition.body for v in values if isinstance(v, FinchFunction)]
-    return found
+    parts = (part for whole in reached(program, environment) for part in trees.walk(whole))
+    return {part.name for part in parts if isinstance(part, ast.Variable)}

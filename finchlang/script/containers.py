@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from functools import cmp_to_key, partial, wraps
 from typing import Any
 
@@ -12,20 +12,11 @@ from finchlang.base.errors import FinchError
 from finchlang.script import values as data
 from finchlang.script.show import joined, kind_of, text
 from finchlang.syntax import nodes as ast, types
+from finchlang.tensors.array_base import size_text
 
 #: calls a function of the script or a built-in one
 Call = Callable[..., Any]
 FUNCTIONS = data.Builtins()
-
-
-def items(value: Any) -> Iterable[Any]:
-    """The entries of a value, in order; the characters of a string."""
-    return value if isinstance(value, str) else data.entries(value)
-
-
-def sizes(value: Any) -> tuple[int, ...]:
-    """The sizes of an array, or the number of entries of another value. Raises FinchError "type"."""
-    return tuple(value.shape) if data.is_array(value) else (len([*items(value)]),)
 
 
 # ------------------------------------------------------------------------------ vectors that grow
@@ -61,7 +52,7 @@ def _at(vector: list[Any], place: Any, last: int) -> int:
 
 
 def _append(v: list[Any], *ws: Any) -> None:
-    v.extend([item for w in ws for item in items(w)])  # all are read before `v` changes
+    v.extend([item for w in ws for item in data.entries(w)])  # all are read before `v` changes
 
 
 def _insert(v: list[Any], k: Any, x: Any) -> None:
@@ -109,14 +100,14 @@ def _ordered(
 def _sorted(
     call: Call, value: Any, *, by: Any = None, lt: Any = None, rev: Any = False, dims: Any = None
 ) -> Any:
-    if dims is not None and data.is_array(value) and by is None and lt is None:
-        found = np.sort(data.dense(value), axis=_axis(value, dims))
-        return np.asfortranarray(np.flip(found, _axis(value, dims)) if data.truth(rev) else found)
-    _one_dimension("sort", value)
-    if by is None and lt is None and data.is_array(value) and data.dense(value).dtype.kind in "iuf":
-        found = np.sort(data.dense(value))
-        return found[::-1].copy() if data.truth(rev) else found
-    return data.shaped([v for v, _ in _ordered(call, list(items(value)), by, lt, rev)])
+    is_plain = by is None and lt is None and data.is_array(value)
+    if not is_plain or dims is None:
+        one_dimension("sort", value)
+    if is_plain and (dims is not None or data.dense(value).dtype.kind in "iuf"):
+        (axis,) = axes_of(value, 1 if dims is None else dims) or (0,)
+        found = np.sort(data.dense(value), axis=axis)
+        return np.asfortranarray(np.flip(found, axis) if data.truth(rev) else found)
+    return data.shaped([v for v, _ in _ordered(call, list(data.entries(value)), by, lt, rev)])
 
 
 @FUNCTIONS.add("sort!(v; by, lt, rev)", "put the entries in order", calls=True)
@@ -133,35 +124,40 @@ def _sort(call: Call, value: Any, *, by: Any = None, lt: Any = None, rev: Any = 
 
 @FUNCTIONS.add("sortperm(v; by, lt, rev)", "the places of the entries in their order", calls=True)
 def _sortperm(call: Call, value: Any, *, by: Any = None, lt: Any = None, rev: Any = False) -> Any:
-    _one_dimension("sortperm", value)
-    return data.shaped([k + 1 for _, k in _ordered(call, list(items(value)), by, lt, rev)])
+    one_dimension("sortperm", value)
+    return data.shaped([k + 1 for _, k in _ordered(call, list(data.entries(value)), by, lt, rev)])
 
 
-def _one_dimension(name: str, value: Any) -> None:
+def one_dimension(name: str, value: Any) -> None:
     if data.is_array(value) and len(value.shape) != 1:
-        hint = (
-            f"along a dimension it is `{name}(A, dims = 1)`"
-            if name in ("sort", "reverse")
-            else None
-        )
+        hint: str | None = f"along a dimension it is `{name}(A, dims = 1)`"
+        hint = None if name == "sortperm" else hint
         raise FinchError("dimension", f"{name} takes a vector, not {kind_of(value)}", hint=hint)
 
 
-def _axis(value: Any, dims: Any) -> int:
-    axis = data.whole(dims, "a dimension") - 1
-    if not 0 <= axis < len(value.shape):
-        raise FinchError("dimension", f"{kind_of(value)} has no dimension {dims}")
-    return axis
+def axes_of(array: Any, dims: Any) -> tuple[int, ...] | None:
+    """`dims`, which count from 1, as axes from 0; None for all. Raises FinchError "dimension"."""
+    if dims is None or isinstance(dims, ast.Colon):
+        return None
+    given = list(dims) if isinstance(dims, (tuple, list, data.FinchRange)) else [dims]
+    axes = [data.whole(mode, "a dimension") - 1 for mode in given]
+    for axis in axes:
+        if not 0 <= axis < len(array.shape):
+            message = f"an array of size {size_text(array.shape)} has no mode {axis + 1}"
+            raise FinchError("dimension", message)
+        if axes.count(axis) > 1:
+            raise FinchError("dimension", f"mode {axis + 1} is there twice in `dims`")
+    return tuple(axes)
 
 
 @FUNCTIONS.add("reverse(v; dims)", "the entries from the last to the first")
 def _reversed(value: Any, *, dims: Any = None) -> Any:
     if dims is not None and data.is_array(value):
-        return np.asfortranarray(np.flip(data.dense(value), _axis(value, dims)))
+        return np.asfortranarray(np.flip(data.dense(value), axes_of(value, dims)))
     if isinstance(value, str):
         return value[::-1]
-    _one_dimension("reverse", value)
-    found = list(items(value))[::-1]
+    one_dimension("reverse", value)
+    found = list(data.entries(value))[::-1]
     return tuple(found) if isinstance(value, tuple) else data.shaped(found)
 
 
@@ -169,7 +165,7 @@ def _reversed(value: Any, *, dims: Any = None) -> Any:
 def _unique(value: Any) -> Any:
     found: list[Any] = []
     seen: set[Any] = set()
-    for item in items(value):
+    for item in data.entries(value):
         try:
             is_new = item not in seen
             seen.add(item)
@@ -186,7 +182,7 @@ def _unique(value: Any) -> Any:
 def _filter(call: Call, function: Any, value: Any) -> Any:
     if isinstance(value, dict):
         return {k: v for k, v in value.items() if data.truth(call(function, types.Pair(k, v)))}
-    found = [item for item in items(value) if data.truth(call(function, item))]
+    found = [item for item in data.entries(value) if data.truth(call(function, item))]
     if isinstance(value, str):
         return "".join(found)
     return tuple(found) if isinstance(value, tuple) else data.shaped(found)
@@ -194,7 +190,7 @@ def _filter(call: Call, function: Any, value: Any) -> Any:
 
 @FUNCTIONS.add("foreach(f, v...)", "call a function for each entry", calls=True)
 def _foreach(call: Call, function: Any, *values: Any) -> Any:
-    for each in zip(*map(items, values), strict=False):
+    for each in zip(*map(data.entries, values), strict=False):
         call(function, *each)
     return ast.NOTHING
 
@@ -212,7 +208,7 @@ def with_function(name: str, what: str, args: tuple[Any, ...]) -> tuple[tuple[An
 def are_true(call: Call, args: tuple[Any, ...], name: str) -> Iterator[bool]:
     """For each entry whether it is true, or the function given is true for it."""
     function, value = with_function(name, "a vector", args)
-    return (data.truth(call(*function, x) if function else x) for x in items(value))
+    return (data.truth(call(*function, x) if function else x) for x in data.entries(value))
 
 
 @FUNCTIONS.add(
@@ -230,17 +226,17 @@ def _findfirst(call: Call, *args: Any) -> Any:
 
 @FUNCTIONS.add("enumerate(v)", "the entries with their places")
 def _enumerated(v: Any) -> Any:
-    return [(k + 1, x) for k, x in enumerate(items(v))]
+    return [(k + 1, x) for k, x in enumerate(data.entries(v))]
 
 
-@FUNCTIONS.add("zip(v, w...)", "tuples of the entries of several vectors")
-def _zipped(*vs: Any) -> Any:
-    return [*zip(*map(items, vs), strict=False)]
-
-
-@FUNCTIONS.add("isempty(v)", "whether there are no entries")
-def _is_empty(value: Any) -> bool:
-    return 0 in sizes(value)
+FUNCTIONS.add(
+    "zip(v, w...)",
+    "tuples of the entries of several vectors",
+    lambda *vs: [*zip(*map(data.entries, vs), strict=False)],
+)
+FUNCTIONS.add(
+    "isempty(v)", "whether there are no entries", lambda v: 0 in data.sizes(v, "has no entries")
+)
 
 
 @FUNCTIONS.add("isin(x, v)", "whether x is an entry of v, as is `x in v`")
@@ -250,7 +246,7 @@ def _is_in(item: Any, value: Any) -> bool:
     if isinstance(value, data.FinchRange) and data.is_number(item):
         is_plain = type(value.start) is type(value.stop) is int and value.step == 1
         return item in range(value.start, value.stop + 1) if is_plain else item in [*value]
-    return any(data.equal(item, x) for x in items(value))
+    return any(data.equal(item, x) for x in data.entries(value))
 
 
 # ------------------------------------------------------------------------------ dictionaries
@@ -259,7 +255,7 @@ def _is_in(item: Any, value: Any) -> bool:
 @FUNCTIONS.add("Dict(k => v, ...)", "a dictionary: values by their keys")
 def _dictionary(*pairs: Any) -> dict[Any, Any]:
     if len(pairs) == 1 and not isinstance(pairs[0], types.Pair):
-        pairs = tuple(items(pairs[0]))
+        pairs = tuple(data.entries(pairs[0]))
     for pair in pairs:
         if not isinstance(pair, tuple) or len(pair) != 2:
             raise FinchError("type", "Dict takes pairs", hint='Dict("a" => 1, "b" => 2)')
@@ -301,7 +297,7 @@ def _pairs(value: Any) -> Any:
 
 
 def _joined(values: Any, sign: Any = "") -> str:
-    parts = [text(value) for value in items(values)]
+    parts = [text(value) for value in data.entries(values)]
     given = text(sign)
     return joined([p for part in parts for p in (given, part)][1:])
 

@@ -13,17 +13,16 @@ from pathlib import Path
 from typing import Any
 
 from finchlang.base.errors import FinchError, Span
+from finchlang.base.paths import read_script
 from finchlang.calls.environment import OUTERMOST, Environment, Scope, assigned_names
 from finchlang.calls.runner import Runner
-from finchlang.script import functions, law_declarations
-from finchlang.script.containers import items
+from finchlang.script import functions, law_declarations, values as data
 from finchlang.script.evaluate_calls import Calls
 from finchlang.script.evaluate_expressions import Closure, Leave, RunKernel, named, placed
 from finchlang.script.show import show, text
 from finchlang.script.staged_loops import OVER, StagedLoop, StagedLoops
 from finchlang.script.subscripts import set_subscript
 from finchlang.script.tensor_arithmetic import elementwise, forced, set_all
-from finchlang.script.values import shaped, truth
 from finchlang.syntax import nodes as ast
 from finchlang.syntax.traversal import EnoughFrames, replace
 from finchlang.text.literals import SPELLINGS
@@ -149,7 +148,7 @@ class Evaluator(Calls):
 
         def let_each(env: Environment) -> Any:
             found = value(env)
-            values = list(items(found))
+            values = list(data.entries(found))
             if len(values) < len(assignments):
                 message = f"{len(values)} values are assigned to {len(assignments)} names"
                 raise FinchError("type", message)
@@ -241,7 +240,7 @@ class Evaluator(Calls):
 
         def iterate(env: Environment) -> None:
             found = entries(env)
-            rest, round = iter(items(found)), 0
+            rest, round = iter(data.entries(found)), 0
             run = None if loops is None else loops.begin(loop, found)
             while True:
                 done = None if run is None else run.rest(env, found, round)
@@ -321,21 +320,21 @@ class Evaluator(Calls):
             if k == len(sources):
                 yield Environment(inner, env, known)
                 return
-            for item in items(sources[k](Environment(inner, env, known) if k else env)):
+            for item in data.entries(sources[k](Environment(inner, env, known) if k else env)):
                 yield from rounds(env, k + 1, known | taken_apart(item, node.names[k]))
 
         def all_of(env: Environment) -> Any:
-            return shaped([value(each) for each in rounds(env, 0, {}) if holds(each)])
+            return data.shaped([value(each) for each in rounds(env, 0, {}) if holds(each)])
 
         def grid(env: Environment) -> Any:
-            parts = [list(items(source(env))) for source in sources]
+            parts = [list(data.entries(source(env))) for source in sources]
             found = []
             for places in product(*parts[::-1]):  # column-major: the first source is the fastest
                 known: dict[str, Any] = {}
                 for item, names in zip(places[::-1], node.names, strict=True):
                     known |= taken_apart(item, names)
                 found.append(value(Environment(inner, env, known)))
-            return shaped(found, tuple(map(len, parts)))
+            return data.shaped(found, tuple(map(len, parts)))
 
         run = grid if node.is_grid else all_of
         return interruptible(node.span, run)
@@ -354,12 +353,7 @@ class Evaluator(Calls):
         return self.by_elements(lambda env: op, node.args, node.span, scope, keeps)
 
     def by_elements(
-        self,
-        called: Closure,
-        args: tuple[Any, ...],
-        span: Span | None,
-        scope: Scope,
-        keeps: bool,
+        self, called: Closure, args: tuple[Any, ...], span: Span | None, scope: Scope, keeps: bool
     ) -> Closure:
         arguments = self.operands(args, scope)
 
@@ -412,7 +406,7 @@ class Evaluator(Calls):
 
         def holds(env: Environment) -> bool:
             try:
-                return truth(value(env))
+                return data.truth(value(env))
             except FinchError as error:
                 raise error.at(span) from None
 
@@ -445,14 +439,8 @@ class Evaluator(Calls):
         if not isinstance(path, str):
             raise FinchError("type", "include takes the path of a file")
         asking = span.source.name if span is not None else "<"
-        folder = Path() if asking.startswith("<") else Path(asking).parent
-        try:
-            text = (folder / path).read_text("utf-8")
-        except UnicodeDecodeError:
-            raise FinchError("I/O", f"{path} is no text") from None
-        except OSError as error:
-            raise FinchError("I/O", f"{path} cannot be read: {error.strerror}") from None
-        script = script_of(text, str(folder / path))
+        file = path if asking.startswith("<") else str(Path(asking).parent / path)
+        script = script_of(read_script(file), file)
         return self.closure(script, OUTERMOST)(self.environment)
 
     # ---------------------------------------------------------------- macros
@@ -478,15 +466,15 @@ class Evaluator(Calls):
             known = law_declarations.declared(value, name)
             if not isinstance(first, ast.Call):
                 value_of = lambda n: self.closure(n, scope)(env)  # noqa: E731
-                laws = law_declarations.with_properties(known, tuple(others), value_of)
+                known = law_declarations.with_properties(known, tuple(others), value_of)
             elif node.name == "case":
                 names = law_declarations.patterns(known, first)
                 definition = ast.Function(name.name, names, others[0], span=node.span)
                 body = self.made(definition, scope)(env)
-                laws = law_declarations.with_case(known, first, body)
+                known = law_declarations.with_case(known, first, body)
             else:
-                laws = law_declarations.with_region(known, first, others[0])
-            values(env)[name.name] = law_declarations.with_laws(value, known, laws)
+                known = law_declarations.with_region(known, first, others[0])
+            values(env)[name.name] = law_declarations.with_laws(value, known)
 
         return declare
 
@@ -544,7 +532,7 @@ def taken_apart(item: Any, names: tuple[str, ...]) -> dict[str, Any]:
     """The values of a loop's names for an item, which is taken apart if there are several names."""
     if len(names) == 1:
         return {names[0]: item}
-    parts = list(items(item))
+    parts = list(data.entries(item))
     if len(parts) < len(names):
         raise FinchError("type", f"{len(parts)} values are given to {len(names)} names")
     return dict(zip(names, parts, strict=False))

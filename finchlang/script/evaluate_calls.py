@@ -15,7 +15,7 @@ from finchlang.script.functions import arguments
 from finchlang.script.lazy_values import Identity, Pending, is_lazy
 from finchlang.script.linear_algebra import MATRIX, identity_matrix
 from finchlang.script.show import kind_of
-from finchlang.script.staged_loops import StagedLoops, of_function
+from finchlang.script.staged_loops import StagedLoop, StagedLoops
 from finchlang.script.tensor_arithmetic import SIGNS, combined, elementwise, forced, lazily, takes
 from finchlang.syntax import nodes as ast, types
 from finchlang.text.meant import INDEXED
@@ -281,7 +281,7 @@ class Calls(Expressions):
         """The value of a function's body in the environment of a call."""
         loops = self.loops
         if loops is not None and function.is_staged:
-            whole = function.whole = function.whole or of_function(function.definition)
+            whole = function.whole = function.whole or StagedLoop(function.definition)
             # calls of the function within are not counted, and must not be too many
             if whole.is_tried(environment) and self.depth < CALL_DEPTH // 2:
                 loops.rounds(whole, environment)  # leaves by `Leave` if it is done

@@ -14,7 +14,7 @@ from finchlang.operators.operator_table import literal_type
 from finchlang.script import functions, values as data
 from finchlang.script.lazy_values import Pending, is_lazy
 from finchlang.script.show import joined, text
-from finchlang.script.subscripts import ALL, shape_of, subscript
+from finchlang.script.subscripts import ALL, subscript
 from finchlang.script.tensor_arithmetic import forced, lazily, settled, stacked
 from finchlang.syntax import nodes as ast, traversal as trees, types
 from finchlang.tensors.formats import LEVELS
@@ -67,8 +67,9 @@ class Expressions:
 
     def lazy_closure(self, node: ast.Node, scope: Scope) -> Closure:
         """As `closure`, but the value may be lazy."""
-        made = _LAZY.get(type(node))
-        return self.closure(node, scope) if made is None else getattr(self, made)(node, scope, True)
+        if type(node) not in _LAZY:
+            return self.closure(node, scope)
+        return getattr(self, type(node).__name__)(node, scope, True)
 
     def forcing(self, run: Closure) -> Closure:
         """`run`, with lazy values computed; a row stays one."""
@@ -206,7 +207,7 @@ class Expressions:
             return [index(env) for index in indices]
 
         def places_with_end(env: Environment, value: Any) -> list[Any]:
-            shape = shape_of(value)
+            shape = data.sizes(value, "cannot be indexed")
             if len(shape) != len(indices):  # an error that `subscript` reports
                 shape = (*shape, *[0] * len(indices))[: len(indices)]
             within = [Environment(inner, env, {"end": size}) for size in shape]
@@ -272,11 +273,8 @@ def _has_end(node: ast.Node) -> bool:
     return node == ast.Variable("end") or any(map(_has_end, below))
 
 
-#: the methods that make closures whose values may be lazy
-_LAZY: dict[type, str] = {
-    **{ast.Call: "Call", ast.KeywordCall: "Call", ast.Broadcast: "Broadcast"},
-    **{ast.Subscript: "Subscript"},
-}
+#: the nodes whose values may be lazy
+_LAZY = (ast.Call, ast.KeywordCall, ast.Broadcast, ast.Subscript)
 
 
 def all_of(closures: list[Closure]) -> Callable[[Environment], list[Any]]:

@@ -4,7 +4,7 @@ and Python's exceptions in a call as FinchErrors."""
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar
@@ -20,11 +20,10 @@ from finchlang.script.builtins import BUILTINS
 from finchlang.script.lazy_values import Identity
 from finchlang.script.show import kind_of
 from finchlang.script.values import Builtin, FinchRange, NamedValue, is_array, is_number
-from finchlang.syntax import nodes as ast, types
+from finchlang.syntax import nodes as ast, traversal as trees, types
 from finchlang.syntax.user_function import Laws
 from finchlang.tensors.formats import LEVELS
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
-from finchlang.text.print import OF_ELEMENTS, OF_WHOLES
 from finchlang.wrappers.masks import MASKS
 
 
@@ -80,6 +79,19 @@ class FinchFunction:
         return late("reduced_function")(self, protocol)
 
 
+def reached(node: ast.Node, environment: Environment) -> Iterator[ast.Node]:
+    """A node, and the bodies of the script's functions that it names, transitively."""
+    left, known = [(node, environment)], set[int]()
+    while left:
+        node, environment = left.pop()
+        yield node
+        for name in {n.name for n in trees.walk(node) if isinstance(n, ast.Variable)}:
+            value = environment.owner(name).values.get(name)
+            if isinstance(value, FinchFunction) and id(value) not in known:
+                known.add(id(value))
+                left.append((value.definition.body, value.parent))
+
+
 @record
 class LevelName(NamedValue):
     """The name of a level, perhaps with parameters, as a value that makes levels: `Element{0.0}`."""
@@ -106,8 +118,15 @@ PREDEFINED: dict[str, Any] = {
     **BUILTINS,
     "I": Identity(),
 }
-OF_ELEMENTS.update(OPERATORS)
-OF_WHOLES.update(BUILTINS.keys() - OPERATORS.keys())
+
+
+def is_of_elements(name: str) -> bool:
+    """Whether a name is an operator, which of arrays is written with a dot (for messages of the parser)."""
+    return name in OPERATORS
+
+
+def is_of_wholes(name: str) -> bool:
+    return name in BUILTINS and name not in OPERATORS
 
 
 def check_call(function: Builtin, args: list[Any], keywords: dict[str, Any]) -> None:

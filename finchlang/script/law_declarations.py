@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 from finchlang.base.errors import FinchError, number_of
-from finchlang.base.records import record
 from finchlang.operators.operator_table import OPERATORS, Operator, operator
 from finchlang.script.as_operator import operation
 from finchlang.script.functions import FinchFunction
@@ -36,34 +35,25 @@ SETS = ("|", "&", "~")
 Evaluate = Callable[[Node], Any]
 
 
-@record
-class Declared:
-    """A function with the laws that are declared of it so far."""
-
-    name: str
-    parameters: tuple[str, ...]
-    laws: Laws
-
-
-def declared(value: Any, name: Variable) -> Declared:
+def declared(value: Any, name: Variable) -> Operation:
     """A function of the script, or an operator of one or two arguments, with its laws so far."""
     if isinstance(value, FinchFunction):
-        return Declared(name.name, value.definition.parameters, value.laws)
+        definition = value.definition
+        return Operation(name.name, definition.parameters, definition.body, value.laws)
     if isinstance(value, Operator) and value.arity[0] <= 2:  # as `-`, of one or two arguments
         parameters = ("x", "y")[: value.arity[1]]
         laws = Laws() if value.node is None else value.node.laws
-        return Declared(name.name, parameters, laws)
+        body = Call(Variable(value.name), tuple(map(Variable, parameters)))
+        return Operation(name.name, parameters, body, laws)
     message = f"laws are declared of functions, and `{name.name}` is {kind_of(value)}"
     raise FinchError("type", message, name.span)
 
 
-def with_laws(value: Any, known: Declared, laws: Laws) -> Any:
-    """The function with these laws. An operator becomes a function that calls it, and keeps its own."""
+def with_laws(value: Any, known: Operation) -> Any:
+    """The function with the laws that are known. An operator becomes a function that calls it."""
     if isinstance(value, FinchFunction):
-        return replace(value, laws=laws, closed=None)
-    parameters = tuple(map(Variable, known.parameters))
-    body = Call(Variable(value.name), parameters)
-    row = operator(Operation(value.name, known.parameters, body, laws))
+        return replace(value, laws=known.laws, closed=None)
+    row = operator(replace(known, name=value.name))
     assert row is not None
     return row
 
@@ -71,22 +61,22 @@ def with_laws(value: Any, known: Declared, laws: Laws) -> Any:
 # -------------------------------------------------------------------------------------- properties
 
 
-def with_properties(known: Declared, stated: tuple[Node, ...], evaluate: Evaluate) -> Laws:
-    """The laws with those of a line `@properties`. Raises FinchError "type" for what is no property, or one
-    that contradicts the others."""
-    laws = known.laws
+def with_properties(known: Operation, stated: tuple[Node, ...], evaluate: Evaluate) -> Operation:
+    """The function with the laws of a line `@properties`. Raises FinchError "type" for what is no property,
+    or one that contradicts the others."""
     if WHERE in stated:
-        return _with_range(known, stated[:-2], stated[-1], evaluate)
+        laws = _with_range(known, stated[:-2], stated[-1], evaluate)
+        return replace(known, laws=laws)
     for law in stated:
-        laws = _with_law(laws, law, known, evaluate)
-        message = next(_contradictions(laws), None)
+        known = replace(known, laws=_with_law(known, law, evaluate))
+        message = next(_contradictions(known.laws), None)
         if message is not None:
             raise FinchError("type", f"the laws of `{known.name}` contradict: {message}", law.span)
-    return laws
+    return known
 
 
 def _with_range(
-    known: Declared, stated: tuple[Node, ...], condition: Node, evaluate: Evaluate
+    known: Operation, stated: tuple[Node, ...], condition: Node, evaluate: Evaluate
 ) -> Laws:
     """The laws with some that hold if the comparisons of a condition are true of each argument."""
     bounds, ranged = tuple(_bounds(condition)), known.laws.ranged
@@ -95,7 +85,7 @@ def _with_range(
     old = next((r for r in ranged if r.bounds == bounds), Ranged(bounds, Laws()))
     own = with_properties(replace(known, laws=old.laws), stated, evaluate)
     others = (r for r in ranged if r is not old)
-    return replace(known.laws, ranged=(*others, replace(old, laws=own)))
+    return replace(known.laws, ranged=(*others, replace(old, laws=own.laws)))
 
 
 def _bounds(condition: Node) -> Iterator[Call]:
@@ -116,7 +106,8 @@ def _no_range(node: Node) -> FinchError:
     return FinchError("type", "a range compares a name with numbers", node.span, hint)
 
 
-def _with_law(laws: Laws, law: Node, known: Declared, evaluate: Evaluate) -> Laws:
+def _with_law(known: Operation, law: Node, evaluate: Evaluate) -> Laws:
+    laws = known.laws
     name, args = (law.op, law.args) if isinstance(law, Call) else (law, ())
     assert isinstance(name, Variable)
     count = len(known.parameters)
@@ -201,7 +192,7 @@ def _contradictions(laws: Laws) -> Iterator[str]:
 # --------------------------------------------------------------------------------- cases and regions
 
 
-def patterns(known: Declared, call: Call) -> tuple[str, ...]:
+def patterns(known: Operation, call: Call) -> tuple[str, ...]:
     """The names in the pattern of a case, each once, in order of first use. Raises FinchError "type" for
     another number of arguments, an argument that is no number or name, or if all are different names."""
     if len(call.args) != len(known.parameters):
@@ -217,15 +208,15 @@ def patterns(known: Declared, call: Call) -> tuple[str, ...]:
     return tuple(names)
 
 
-def with_case(known: Declared, call: Call, body: FinchFunction) -> Laws:
-    """The laws with a case, which replaces one of the same pattern."""
+def with_case(known: Operation, call: Call, body: FinchFunction) -> Operation:
+    """The function with a case, which replaces one of the same pattern."""
     case = Case(call.args, operation(body))  # type: ignore[arg-type]
     others = tuple(c for c in known.laws.cases if c.patterns != case.patterns)
-    return replace(known.laws, cases=(*others, case))
+    return replace(known, laws=replace(known.laws, cases=(*others, case)))
 
 
-def with_region(known: Declared, call: Call, region: Node) -> Laws:
-    """The laws with the region in which a result may differ from the result for the fills. Raises
+def with_region(known: Operation, call: Call, region: Node) -> Operation:
+    """The function with the region in which a result may differ from the result for the fills. Raises
     FinchError "type" for what is no region of the arguments."""
     names = [a.name if isinstance(a, Variable) else "" for a in call.args]
     if len(names) != len(known.parameters) or "" in names or len(set(names)) < len(names):
@@ -241,4 +232,4 @@ def with_region(known: Declared, call: Call, region: Node) -> Laws:
                 raise FinchError("type", f"`{name}` names no argument", node.span, hint)
             case _:
                 raise _error("a region is made of arguments by `|`, `&` and `~`", node)
-    return replace(known.laws, region=(tuple(map(Variable, names)), region))
+    return replace(known, laws=replace(known.laws, region=(tuple(map(Variable, names)), region)))

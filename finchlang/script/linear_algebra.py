@@ -11,12 +11,12 @@ import numpy as np
 from finchlang.base.errors import FinchError
 from finchlang.levels.level import Level
 from finchlang.script import values as data
-from finchlang.script.containers import items, sizes
+from finchlang.script.containers import axes_of
 from finchlang.script.lazy_values import Identity, RowVector, as_integers
 from finchlang.script.make_tensors import sparse_of, tensor_of
 from finchlang.script.shape_functions import FUNCTIONS as shapes
 from finchlang.script.show import kind_of
-from finchlang.script.whole_arrays import axes_of, grid
+from finchlang.script.whole_arrays import grid
 from finchlang.syntax.types import Pair, type_of_value
 from finchlang.tensors.array_base import size_text
 from finchlang.tensors.convert import copy_of
@@ -47,7 +47,7 @@ def _adjoint(value: Any) -> Any:
 
 
 def _numbers(value: Any, name: str) -> np.ndarray:
-    found = data.dense(value) if data.is_array(value) else np.array(list(items(value)))
+    found = data.dense(value) if data.is_array(value) else np.array(list(data.entries(value)))
     if found.dtype.kind not in "biuf":
         raise FinchError("type", f"{name} takes numbers, not {kind_of(value)}")
     return found
@@ -180,10 +180,10 @@ MATRIX: dict[str, Callable[[Any], Any]] = {"inv": _inverse}
 
 @FUNCTIONS.add("tr(A)", "the sum of the entries on the diagonal of a matrix")
 def _trace(value: Any) -> Any:
-    shape = sizes(value)
+    shape = data.sizes(value)
     if len(shape) != 2 or shape[0] != shape[1]:
         raise FinchError("dimension", f"`tr` takes a square matrix, not {kind_of(value)}")
-    return sum(items(_diagonal(value)))
+    return sum(data.entries(_diagonal(value)))
 
 
 @FUNCTIONS.add("diag(A)", "the entries on the diagonal of a matrix, as a vector")
@@ -232,12 +232,12 @@ def _dense(value: Any, *given: Any) -> Any:
         return np.asfortranarray(found if value.scale == 1 else found * value.scale)
     if data.is_array(value):
         return data.dense(value).copy(order="F")
-    return data.array_literal([[*items(value)]], False)
+    return data.array_literal([[*data.entries(value)]], False)
 
 
 @FUNCTIONS.add("axes(A, k)", "the ranges of the indices, or the k-th")
 def _axes(value: Any, mode: Any = None) -> Any:
-    shape = sizes(value)
+    shape = data.sizes(value)
     if mode is None:
         return tuple(data.FinchRange(1, 1, n) for n in shape)
     k = data.whole(mode, "the number of a dimension")
@@ -246,7 +246,7 @@ def _axes(value: Any, mode: Any = None) -> Any:
 
 @FUNCTIONS.add("eachindex(v)", "the range of the indices of a vector")
 def _each_index(value: Any) -> data.FinchRange:
-    shape = sizes(value)
+    shape = data.sizes(value)
     if len(shape) != 1:
         hint = "write a loop for each dimension, as in `for j = axes(A, 2), i = axes(A, 1)`"
         raise FinchError("dimension", f"{kind_of(value)} has no single index", hint=hint)

@@ -28,9 +28,7 @@ NESTED = 200
 #: the most characters of a string
 LONGEST = 1 << 28
 #: how messages call values of Python's types
-_KINDS: dict[type, str] = {
-    **{str: "a string", tuple: "a tuple", list: "a vector", dict: "a dictionary"}
-}
+_KINDS: dict[Any, str] = {str: "a string", tuple: "a tuple", list: "a vector", dict: "a dictionary"}
 
 
 class Format:
@@ -108,8 +106,6 @@ def text(value: Any, depth: int = 0) -> str:
         return "true" if value else "false"
     if isinstance(value, (float, np.floating)):
         return str(value).replace("inf", "Inf").replace("nan", "NaN")
-    if isinstance(value, np.generic):
-        return str(value)
     if isinstance(value, types.Pair):
         check_depth(depth)
         return " => ".join([show(part, depth + 1) for part in value])

@@ -8,20 +8,18 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from finchlang.base.errors import FinchError, Span
+from finchlang.base.errors import FinchError
 from finchlang.calls import arguments as args
 from finchlang.calls.call import check_outputs, is_calling, one_call_at_a_time
 from finchlang.calls.environment import Environment
 from finchlang.calls.runner import UNITS
 from finchlang.script.evaluate_expressions import Leave
-from finchlang.script.functions import FinchFunction
+from finchlang.script.functions import reached
 from finchlang.script.unit_names import (
     ABSENT,
     RETURNED,
     GivenName,
     NotStaged,
-    NumberName,
-    Several,
     SlotName,
     Static,
     UnitNames,
@@ -113,8 +111,8 @@ class Variant:
         """Have what a unit is given looked at."""
         found, self.uses = names.told(), names.uses
         slots = [given for given in found if isinstance(given.meaning, SlotName)]
-        self.taken = slots + [given for given in found if isinstance(given.meaning, NumberName)]
-        self.formats = [given.format for given in self.taken]
+        self.taken = slots + [given for given in found if isinstance(given.meaning, ast.Variable)]
+        self.formats = [names.formats[given.meaning.name] for given in self.taken]
         others = [given for given in found if given not in self.taken]
         self.known = [given for given in others if given.meaning is not ABSENT or given.is_local]
         self.unbound = frozenset(given.name for given in others if given not in self.known)
@@ -123,9 +121,10 @@ class Variant:
 
 @dataclass(eq=False)
 class StagedLoop:
-    """A loop of a script, or the body of a function, with its variants, the last used first."""
+    """A loop of a script, or a function, to be staged when it is called, with its variants, the last used
+    first."""
 
-    node: ast.Node
+    node: ast.While | ast.For | ast.Function
     variants: list[Variant] = field(default_factory=list)
     #: whether it has kernels, as was found when it was first run
     has_kernels: bool | None = None
@@ -134,21 +133,15 @@ class StagedLoop:
     left: int = 0  # of a function without loops: how many calls are left until it is called often
     #: what prevented that its unit was run the last time
     apart: str = ""
-    #: of a function its name, and where it is defined
-    name: str = ""
-    place: Span | None = None
-
-    @property
-    def span(self) -> Span | None:
-        return self.place if self.name else self.node.span
 
     @property
     def said(self) -> tuple[tuple[int, int], str]:
         """Where it begins, and what is told of it."""
-        span = self.span
+        node, span = self.node, self.node.span
         assert span is not None
         line, column = span.line, span.column
-        what = {ast.While: "while", ast.For: "for"}.get(type(self.node), f"function {self.name}")
+        what = "for" if isinstance(node, ast.For) else "while"
+        what = f"function {node.name}" if isinstance(node, ast.Function) else what
         where, why = f"{span.source.name}:{line}:{column}: {what}", "names have no values yet"
         if self.apart:
             why = self.apart
@@ -165,7 +158,8 @@ class StagedLoop:
         if self.has_kernels is None:
             loops = [n for n in trees.walk(self.node) if isinstance(n, (ast.While, ast.For))]
             self.has_kernels = any(has_kernels(loop, environment) for loop in loops)
-            parts = [*trees.children(self.node)] if isinstance(self.node, ast.Script) else []
+            body = self.node.body
+            parts = [*trees.children(body)] if isinstance(body, ast.Script) else []
             parts = [part for part in parts if not isinstance(part, (ast.Return, ast.Variable))]
             if not self.has_kernels and len(parts) > 1 and has_kernels(self.node, environment):
                 self.left = OFTEN
@@ -178,7 +172,7 @@ class StagedLoop:
 
     @property
     def calls_itself(self) -> bool:
-        op = ast.Variable(self.name)
+        op = ast.Variable(self.node.name) if isinstance(self.node, ast.Function) else None
         return any(isinstance(n, ast.Call) and n.op == op for n in trees.walk(self.node))
 
     def went_on(self) -> None:
@@ -194,11 +188,6 @@ class StagedLoop:
         if self.has_kernels or self.variants or rounds + left >= LONG:
             return True
         return self.rounds >= OFTEN * LONG and left >= OFTEN
-
-
-def of_function(definition: ast.Function) -> StagedLoop:
-    """The body of a function, to be staged when it is called."""
-    return StagedLoop(definition.body, name=definition.name, place=definition.span)
 
 
 def _is_ours(error: BaseException) -> bool:
@@ -248,7 +237,7 @@ class StagedLoops:
 
     def report(self) -> list[str]:
         """A line for each loop and function that was run, in the order of their places."""
-        told = {loop.said for loop in self.known.values() if loop.span is not None}
+        told = {loop.said for loop in self.known.values() if loop.node.span is not None}
         return [line for _, line in sorted(told)]
 
     def rounds(
@@ -299,7 +288,7 @@ class StagedLoops:
         units = Units(environment, self.evaluate, self.choices)
         variant = Variant(step=left.step if left is not None else 1)
         try:
-            unit = replace(units.unit(loop.node, variant.step), span=loop.span)
+            unit = replace(units.unit(loop.node, variant.step), span=loop.node.span)
             kernel = UnitKernel(unit, units.names.formats, *self.choices)
             variant.take(units.names)
             arguments = variant.arguments(environment)
@@ -309,7 +298,11 @@ class StagedLoops:
             variant.kernel, variant.leave = kernel, (node, telling(units.root.result))
         except NotStaged as refusal:
             loop.late += refusal.is_late
-            if refusal.is_late and not loop.name and loop.late <= PATIENCE:
+            if (
+                refusal.is_late
+                and not isinstance(loop.node, ast.Function)
+                and loop.late <= PATIENCE
+            ):
                 return False
             variant.refusal = refusal
         except FinchError as error:  # which the loop itself will find
@@ -373,10 +366,10 @@ class StagedLoops:
 def telling(what: Any) -> Telling:
     """What tells the value that a `return` in a unit gives."""
     match what:
-        case Several(items):
+        case tuple(items):
             parts = [*map(telling, items)]
             return lambda values, slots: tuple([part(values, slots) for part in parts])
-        case NumberName(name):
+        case ast.Variable(name):
             return lambda values, slots: number(*values[name])
         case SlotName(name):
             return lambda values, slots: slots[name]
@@ -402,16 +395,7 @@ def why_not(kernel: UnitKernel, arguments: list[Any]) -> str:
     return ""
 
 
-def has_kernels(node: ast.Node, environment: Environment, depth: int = 3) -> bool:
+def has_kernels(node: ast.Node, environment: Environment) -> bool:
     """Whether a loop has kernels, also in functions that it calls."""
-    for found in trees.walk(node):
-        if isinstance(found, ast.KernelNode):
-            return True
-        if isinstance(found, ast.Call) and isinstance(found.op, ast.Variable) and depth:
-            name = found.op.name
-            value = environment.owner(name).values.get(name)
-            if not isinstance(value, FinchFunction):
-                continue
-            if has_kernels(value.definition.body, value.parent, depth - 1):
-                return True
-    return False
+    parts = (part for whole in reached(node, environment) for part in trees.walk(whole))
+    return any(isinstance(part, ast.KernelNode) for part in parts)

@@ -117,16 +117,6 @@ def _key(indices: list[Any]) -> Any:
     return key
 
 
-def shape_of(value: Any) -> tuple[int, ...]:
-    """The sizes of a value that can be indexed. Raises FinchError "type" for others."""
-    shape = (
-        getattr(value, "shape", None) if hasattr(value, "is_kept") else data.shape_of(value, str)
-    )
-    if shape is None:
-        raise FinchError("type", f"{kind_of(value)} cannot be indexed")
-    return shape
-
-
 def dense_view(value: Any) -> np.ndarray | None:
     """An array over the memory of a tensor that is dense in every mode; None for another tensor."""
     if isinstance(value, np.ndarray):

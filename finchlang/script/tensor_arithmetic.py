@@ -27,7 +27,7 @@ from finchlang.script.lazy_values import (
 from finchlang.script.linear_algebra import identity_matrix
 from finchlang.script.show import kind_of
 from finchlang.script.subscripts import ALL, dense_view, set_subscript
-from finchlang.script.whole_arrays import grid, no_match, no_product, not_stacked
+from finchlang.script.whole_arrays import check_product, check_stacked, grid, no_match
 from finchlang.tensors.array_base import LazyTensor, size_text
 from finchlang.tensors.tensor import Scalar
 
@@ -148,10 +148,7 @@ def _by_elements(name: str, args: list[Any]) -> Any:
 
 
 def _product(a: Any, b: Any) -> Any:
-    is_column = len(a.shape) == 1 and len(b.shape) == 2 and b.shape[0] == 1
-    inner = 1 if is_column else a.shape[-1]
-    if len(a.shape) + is_column != 2 or len(b.shape) not in (1, 2) or inner != b.shape[0]:
-        raise no_product(a.shape, b.shape)
+    is_column = check_product(a.shape, b.shape)
     if is_lazy(a) or is_lazy(b):
         return lazily().product(a, b)
     first, second = as_integers(a[:, None] if is_column else a), as_integers(b)
@@ -194,7 +191,7 @@ def elementwise(function: Any, args: list[Any], apply: Callable[..., Any]) -> An
     if any(map(is_lazy, args)):
         return lazily().by_elements(function, args)
     args = [a.view(np.ndarray) if type(a) is RowVector else a for a in args]
-    shapes = [None if isinstance(a, Scalar) else data.shape_of(a) for a in args]
+    shapes = [None if isinstance(a, (Scalar, str, dict)) else data.shape_of(a) for a in args]
     known = [s for s in shapes if s is not None]
     if not known:
         return apply(*args)
@@ -228,7 +225,8 @@ def _spread(value: Any, shape: tuple[int, ...]) -> np.ndarray:
 def set_all(target: Any, value: Any, run: Run) -> None:
     """`target .= value`. Raises FinchError "dimension" if the value does not broadcast to it, "type" for
     what has no elements that can be set."""
-    shape = None if type(target) in (tuple, data.FinchRange) else data.shape_of(target)
+    is_fixed = type(target) in (tuple, data.FinchRange, str, dict, Pending)
+    shape = None if is_fixed else data.shape_of(target)
     if shape is None:
         raise FinchError("type", f"the elements of {kind_of(target)} cannot be set")
     if is_lazy(target) and not isinstance(target, LazyTensor) and dense_view(target) is None:
@@ -253,6 +251,5 @@ def _joined(axis: int, parts: list[Any]) -> Any:
     arrays = [np.asarray(part) if data.is_number(part) else grid(part) for part in parts]
     order = max(axis + 1, *[array.ndim for array in arrays])
     wide = [array.reshape(array.shape + (1,) * (order - array.ndim)) for array in arrays]
-    if len({(*array.shape[:axis], *array.shape[axis + 1 :]) for array in wide}) > 1:
-        raise not_stacked(axis, [array.shape for array in arrays])
+    check_stacked(axis, arrays, wide)
     return np.asfortranarray(np.concatenate(wide, axis))

@@ -11,15 +11,10 @@ from finchlang.calls.environment import Environment, Scope
 from finchlang.functions import unit as loop_ir
 from finchlang.levels.element import typed_literal
 from finchlang.operators.operator_table import OPERATORS, Operator
-from finchlang.script.as_operator import applied, operation
+from finchlang.script.as_operator import WORDS, applied, operation
 from finchlang.script.functions import PREDEFINED, FinchFunction, LevelName, MaskName
-from finchlang.script.unit_names import (
-    NotStaged,
-    NumberName,
-    Several,
-    Static,
-)
-from finchlang.script.unit_tensors import REDUCTIONS, UnitTensors
+from finchlang.script.unit_names import NotStaged, Static
+from finchlang.script.unit_tensors import OF_TENSORS, UnitTensors
 from finchlang.script.values import Builtin
 from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.types import PairType, Type, type_of_value
@@ -43,7 +38,7 @@ class UnitExpressions(UnitTensors):
             case ast.Text(parts) if all(isinstance(part, str) for part in parts):
                 return Static("".join(parts))
             case ast.Group(items):
-                return Several(tuple(self.several(items)))
+                return tuple(self.several(items))
             case ast.Call(ast.Variable() as op, given):
                 return self.called(node, op, given)
             case ast.Call() | ast.Parametric() if self.is_known(node):
@@ -56,12 +51,12 @@ class UnitExpressions(UnitTensors):
                 return node
             case ast.KeywordCall(ast.Variable() as op, given, keywords):
                 return self.called(node, op, given, keywords)
-        what = _WORDS.get(type(node), "this")
+        what = WORDS.get(type(node), "this")
         raise NotStaged(f"{what} stands in the loop", node.span)
 
     def named(self, name: str, span: Span | None) -> Any:
         found = self.meaning(name, span)
-        if isinstance(found, NumberName):
+        if isinstance(found, ast.Variable):
             return ast.Variable(found.name, span=span)
         type = type_of_value(found.value) if isinstance(found, Static) else None
         if type is None or isinstance(type, PairType):
@@ -129,14 +124,8 @@ class UnitExpressions(UnitTensors):
             raise NotStaged(f"`{op.name}` is called with named arguments", node.span)
         if function is PREDEFINED["Tensor"] and given:
             return self.tensor(given, node.span)
-        if function is PREDEFINED["size"] or function is PREDEFINED["length"]:
-            return self.size(node, self.several(given), function is PREDEFINED["length"])
-        if function is PREDEFINED["countstored"] or function is PREDEFINED["nnz"]:
-            return self.stored(node, self.several(given))
-        if function is PREDEFINED["copy"]:
-            return self.copied(self.several(given), node.span)
-        if isinstance(function, Builtin) and function.name in REDUCTIONS:
-            return self.reduced(function.name, self.several(given), node.span)
+        if isinstance(function, Builtin) and (method := OF_TENSORS.get(function.name)):
+            return method(self, function.name, self.several(given), node.span)
         is_scalar = function is PREDEFINED["Scalar"]
         is_fixed = is_scalar and all(self.is_known(g) for g in given)
         if is_fixed or self.is_known(node):
@@ -161,12 +150,7 @@ class UnitExpressions(UnitTensors):
         exprs = tuple([self.expression_of(value, span) for value in values])
         return applied(row, ast.Variable(row.name, span=span), exprs, span)
 
-    def lazily(
-        self,
-        op: ast.Variable,
-        given: tuple[ast.Node, ...],
-        span: Span | None,
-    ) -> Any:
+    def lazily(self, op: ast.Variable, given: tuple[ast.Node, ...], span: Span | None) -> Any:
         """`&&`, `||` and `c ? a : b`, of which later operands may not be evaluated."""
         if len(given) != (3 if op.name == "ifelse" else 2):
             raise NotStaged(f"`{op.name}` does not take {len(given)} arguments", span)
@@ -205,13 +189,3 @@ class UnitExpressions(UnitTensors):
 
 
 _LAZY = ("&&", "||", "ifelse")
-_WORDS: dict[type, str] = {
-    ast.Text: "a text with values in it",
-    ast.Rows: "an array",
-    ast.Splat: "`...`",
-    ast.Comprehension: "a comprehension",
-    ast.Broadcast: "a call for each element",
-    ast.Lambda: "a function without a name",
-    ast.Range: "a range",
-    ast.Typed: "a declared type",
-}

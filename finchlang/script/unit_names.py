@@ -35,13 +35,6 @@ class NotStaged(Exception):
 
 
 @record
-class NumberName:
-    """A name that is a number of the unit."""
-
-    name: str
-
-
-@record
 class SlotName:
     """A name that is the tensor in a slot."""
 
@@ -75,13 +68,6 @@ _FIXED = (
 )
 
 
-@record
-class Several:
-    """A tuple."""
-
-    items: tuple[Any, ...]
-
-
 @dataclass(eq=False)
 class CallFrame:
     """A scope of its own, of a function that is called or of a loop: the names it owns, and what is around
@@ -98,14 +84,13 @@ class CallFrame:
 
 @dataclass(eq=False)
 class GivenName:
-    """A name that a unit is given: its key, and the format it must have; or the value, of one that is
-    known. `where` gives the dictionary in which it stands that is in sight of an environment."""
+    """A name that a unit is given: its key, and the number, slot or value that it is. `where` gives the
+    dictionary in which it stands that is in sight of an environment."""
 
     name: str
     where: Callable[[Environment], dict[str, Any]]
     key: Key
     meaning: Any
-    format: Any = None
     #: whether a function owns it, where the language's own names mean nothing
     is_local: bool = False
     #: the number or slot of the unit that it is, and the number that tells whether it has a value
@@ -182,13 +167,13 @@ class UnitNames:
         argument = None if value is None else args.describe(value)
         if argument is None or argument[args.KIND] is args.NUMBER:
             if argument is not None and isinstance(argument[args.FORMAT], Type):
-                given.meaning = NumberName(self.number(key))
-                given.format = self.formats[given.meaning.name] = argument[args.FORMAT]
+                given.meaning = ast.Variable(self.number(key))
+                self.formats[given.meaning.name] = argument[args.FORMAT]
             elif value is not None:
                 given.meaning = (Static if isinstance(value, _FIXED) else Changeable)(value)
         else:
             given.meaning = SlotName(self.fresh(name))
-            given.format = self.formats[given.meaning.name] = argument[args.FORMAT]
+            self.formats[given.meaning.name] = argument[args.FORMAT]
             self.kinds[given.meaning.name] = argument[args.KIND]
         if given.meaning is not ABSENT:
             self.values[key] = given.meaning
@@ -227,7 +212,7 @@ class UnitNames:
         """`value` is bound to a name: an expression on numbers, or what a name can mean."""
         given = self.given.get(key)
         is_new = given is not None and given.meaning is ABSENT
-        if is_new and not isinstance(value, (ast.Node, NumberName)):
+        if is_new and not isinstance(value, ast.Node):
             raise NotStaged(f"`{key[1]}` has no value before the loop", span, True)
         if isinstance(value, ast.Node):
             name = self.number(key)
@@ -236,8 +221,8 @@ class UnitNames:
                 flag = self.flags.setdefault(name, self.fresh(f"{name}_is_set"))
                 self.emit(ast.Let((ast.Variable(flag),), None, ast.Literal(True)))
             self.emit(ast.Let((ast.Variable(name, span=span),), None, value, span=span))
-            value = NumberName(name)
-        if isinstance(value, Several):
+            value = ast.Variable(name)
+        if isinstance(value, tuple):
             raise NotStaged(f"`{key[1]}` is a tuple", span)
         self.values[key] = value
 
@@ -312,8 +297,8 @@ class UnitNames:
         }
         self.values = other
         more, _ = self.within(lambda: self.reconcile(common, span))
-        self.values = {k: v for k, v in one.items() if k in common or isinstance(v, NumberName)}
-        self.values |= {k: v for k, v in other.items() if isinstance(v, NumberName)} | common
+        self.values = {k: v for k, v in one.items() if k in common or isinstance(v, ast.Variable)}
+        self.values |= {k: v for k, v in other.items() if isinstance(v, ast.Variable)} | common
         return ast.Script((*block.statements, *more.statements), span=block.span)
 
 

@@ -3,7 +3,6 @@ makes."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -23,16 +22,7 @@ from finchlang.levels.scalars import Scalar as ScalarLevel
 from finchlang.operators.operator_table import OPERATORS, operator
 from finchlang.script.as_operator import operation
 from finchlang.script.functions import PREDEFINED, FinchFunction
-from finchlang.script.unit_names import (
-    CallFrame,
-    NotStaged,
-    NumberName,
-    Several,
-    SlotName,
-    Static,
-    UnitNames,
-    size_mode,
-)
+from finchlang.script.unit_names import CallFrame, NotStaged, SlotName, Static, UnitNames, size_mode
 from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.types import Bool, PairType, type_of_value
 from finchlang.syntax.user_function import Operation
@@ -40,13 +30,8 @@ from finchlang.wrappers.masks import MaskValue
 
 #: the operators of reductions of all entries, and whether these are of Bools only
 REDUCTIONS = {
-    **{
-        "sum": ("+", False),
-        "prod": ("*", False),
-        "maximum": ("max", False),
-        "minimum": ("min", False),
-    },
-    **{"any": ("||", True), "all": ("&&", True), "count": ("+", True)},
+    **{"sum": ("+", False), "prod": ("*", False), "any": ("||", True), "all": ("&&", True)},
+    **{"maximum": ("max", False), "minimum": ("min", False), "count": ("+", True)},
 }
 #: gives the value of a node of a script in an environment
 Evaluate = Callable[[ast.Node, Environment], Any]
@@ -54,9 +39,12 @@ Evaluate = Callable[[ast.Node, Environment], Any]
 _ENTRY, _INDEX, _VALUE = "entry", "index", "value"
 
 
-class UnitTensors(ABC):
+class UnitTensors:
     """Emits what a unit does with tensors. `evaluate` gives the values of expressions in which all is
     known, `choices` are those of the kernels."""
+
+    #: the value of an expression: a node of numbers, a slot, a known value, or a tuple of these
+    value: Callable[[ast.Node], Any]
 
     def __init__(
         self, environment: Environment, evaluate: Evaluate, choices: tuple[str, bool, bool]
@@ -68,10 +56,6 @@ class UnitTensors(ABC):
         self.within: list[ast.Function] = []  # the functions around
         self.calls = 0  # of functions, whose bodies stand in their place
         self.is_lazy = False  # whether what is emitted now might not be run
-
-    @abstractmethod
-    def value(self, node: ast.Node) -> Any:
-        """The value of an expression: a node of numbers, a slot, a known value, or a tuple of these."""
 
     def meaning(self, name: str, span: Span | None) -> Any:
         """What a name means here. Raises NotStaged if it may have no value."""
@@ -123,23 +107,17 @@ class UnitTensors(ABC):
 
     # ---------------------------------------------------------------- sizes and counts
 
-    def size(self, node: ast.Node, given: list[Any], is_length: bool) -> Any:
-        modes = given[1:]
-        slot, format = self.slot_of(given[:1], node.span)
+    def size(self, name: str, given: list[Any], span: Span | None) -> Any:
+        modes, is_length = given[1:], name == "length"
+        slot, format = self.slot_of(given[:1], span)
         order = level_of(format).order
-        if is_length and not modes and order == 1:
-            return loop_ir.SlotSize(slot, 0, span=node.span)
-        if is_length or len(modes) > 1:
-            raise NotStaged("this size is not one of a mode", node.span)
-        all_of = [
-            loop_ir.SlotSize(slot, size_mode(format, k), span=node.span) for k in range(order)
-        ]
-        if not modes:
-            return Several(tuple(all_of))
-        mode = modes[0].value if isinstance(modes[0], ast.Literal) else None
-        if type(mode) is not int or not 1 <= mode <= order:
-            raise NotStaged("the mode is no number that is known", node.span)
-        return all_of[mode - 1]
+        sizes = [loop_ir.SlotSize(slot, size_mode(format, k), span=span) for k in range(order)]
+        if not modes and (not is_length or order == 1):
+            return sizes[0] if is_length else tuple(sizes)
+        mode = modes[0].value if len(modes) == 1 and isinstance(modes[0], ast.Literal) else None
+        if is_length or type(mode) is not int or not 1 <= mode <= order:
+            raise NotStaged("this size is not one of a mode that is known", span)
+        return sizes[mode - 1]
 
     # ---------------------------------------------------------------- tensors that are made
 
@@ -163,8 +141,7 @@ class UnitTensors(ABC):
         self.set_in(slot.name, (), self.expression_of(value[0], span), span)
         return slot
 
-    def copied(self, given: list[Any], span: Span | None) -> SlotName:
-        """`copy(A)`."""
+    def copied(self, name: str, given: list[Any], span: Span | None) -> SlotName:
         slot, level = self.slot_of(given, span)
         is_tensor = self.names.kinds.get(slot, TENSOR) in (TENSOR, SCALAR)
         if not is_tensor or not isinstance(level, Level):
@@ -173,11 +150,7 @@ class UnitTensors(ABC):
         return self.make(level, tuple(sizes), span, slot)
 
     def make(
-        self,
-        level: Level,
-        sizes: tuple[ast.Node, ...],
-        span: Span | None,
-        source: str = "",
+        self, level: Level, sizes: tuple[ast.Node, ...], span: Span | None, source: str = ""
     ) -> SlotName:
         """Emit a new tensor, of fill or with what another one has; gives its slot."""
         names = self.names
@@ -220,12 +193,11 @@ class UnitTensors(ABC):
         fill = typed_literal(level.element_type.wrap(0), level.element_type)
         return self.computed(read, slot, numbers, fill, span)
 
-    def stored(self, node: ast.Node, given: list[Any]) -> ast.Node:
-        """`countstored(A)`."""
-        slot, format = self.slot_of(given, node.span)
+    def stored(self, name: str, given: list[Any], span: Span | None) -> ast.Node:
+        slot, format = self.slot_of(given, span)
         if not is_positioned(level_of(format)):
-            raise NotStaged("the entries of this tensor are not counted", node.span)
-        return loop_ir.StoredCount(slot, span=node.span)
+            raise NotStaged("the entries of this tensor are not counted", span)
+        return loop_ir.StoredCount(slot, span=span)
 
     def reduced(self, name: str, given: list[Any], span: Span | None) -> ast.Node:
         """A reduction of all entries of a tensor, `name(A)`, or of what a function gives for them,
@@ -328,7 +300,7 @@ class UnitTensors(ABC):
                 continue  # a name of the kernel's own, or an error
             if isinstance(found, SlotName):
                 tensors.append((name, found.name))
-            elif isinstance(found, NumberName):
+            elif isinstance(found, ast.Variable):
                 numbers.append((name, ast.Variable(found.name, span=variable.span)))
             elif isinstance(found, Static) and isinstance(found.value, MaskValue):
                 masks[name] = found.value
@@ -347,7 +319,7 @@ class UnitTensors(ABC):
         self.emit(loop_ir.RunKernel(whole.program, *names, False, span=node.span))
         yields = [n for n in trees.walk(node.program) if isinstance(n, ast.Yield)]
         found = [self.value(v) for n in yields for v in n.names]
-        return found[0] if len(found) == 1 else Several(tuple(found)) if found else None
+        return found[0] if len(found) == 1 else tuple(found) if found else None
 
     def check_closed(self, value: Any, span: Span | None) -> None:
         """Note what a function is made of. Raise NotStaged if it takes numbers from around it, which may
@@ -366,3 +338,12 @@ def _with_end(index: ast.Node, end: ast.Node) -> ast.Node:
     if isinstance(index, ast.Subscript):
         return index
     return trees.map_children(lambda part: _with_end(part, end), index)
+
+
+#: the functions of tensors that a unit has, by their names
+OF_TENSORS: dict[str, Callable[..., Any]] = {
+    **dict.fromkeys(("size", "length"), UnitTensors.size),
+    **dict.fromkeys(("countstored", "nnz"), UnitTensors.stored),
+    **dict.fromkeys(REDUCTIONS, UnitTensors.reduced),
+    "copy": UnitTensors.copied,
+}

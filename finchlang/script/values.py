@@ -198,19 +198,26 @@ def reduced(ufunc: Callable[[np.ndarray], Any], value: Any) -> Any:
     return (total + rest * rest.dtype.type(others))[0]
 
 
-def shape_of(value: Any, *more: Any) -> tuple[int, ...] | None:
-    """The sizes of an array, vector, tuple, range or Scalar, or of a value of `more` types with a length;
-    None for others."""
-    if is_array(value) or isinstance(value, Scalar):
+def shape_of(value: Any) -> tuple[int, ...] | None:
+    """The sizes of an array or Scalar, also of one that is not computed, or the length of a vector, tuple,
+    range, string or dictionary; None for others."""
+    if is_array(value) or isinstance(value, Scalar) or hasattr(value, "is_kept"):
         return tuple(value.shape)
-    has_length = isinstance(value, (list, tuple, FinchRange, *more))
-    return (len(value),) if has_length else None
+    return (len(value),) if isinstance(value, (list, tuple, FinchRange, str, dict)) else None
+
+
+def sizes(value: Any, fault: str = "has no size") -> tuple[int, ...]:
+    """As `shape_of`. Raises FinchError "type", with what is wrong, for another value."""
+    shape = shape_of(value)
+    if shape is None:
+        raise FinchError("type", f"{kind_of(value)} {fault}")
+    return shape
 
 
 def entries(value: Any) -> Iterable[Any]:
-    """The entries of a value, in order: of an array column-major, of a dictionary its pairs. Raises
-    FinchError "type" for a value without entries."""
-    if isinstance(value, (list, tuple, FinchRange)):
+    """The entries of a value, in order: of an array column-major, of a dictionary its pairs, of a string
+    its characters. Raises FinchError "type" for a value without entries."""
+    if isinstance(value, (list, tuple, FinchRange, str)):
         return value
     if is_array(value):
         flat = dense(value).flatten(order="F")
@@ -269,8 +276,7 @@ def operate(op: Operator, args: list[Any]) -> Any:
     if op.name == "=>" and len(args) == 2:
         return Pair(*args)
     if op.name in ("first", "last") and len(args) == 1 and not isinstance(args[0], Pair):
-        found = args[0] if isinstance(args[0], str) else [*entries(args[0])]
-        if len(found):
+        if found := [*entries(args[0])]:
             return found[0 if op.name == "first" else -1]
         raise FinchError("bounds", f"{op.name} of nothing")
     others = " and ".join(kind_of(a) for a in args)

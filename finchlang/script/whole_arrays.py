@@ -12,7 +12,7 @@ import numpy as np
 
 from finchlang.base.errors import FinchError
 from finchlang.script import values as data
-from finchlang.script.containers import are_true, items, with_function
+from finchlang.script.containers import are_true, axes_of, one_dimension, with_function
 from finchlang.script.lazy_values import Pending
 from finchlang.script.shape_functions import FUNCTIONS as SHAPES
 from finchlang.script.show import kind_of
@@ -29,14 +29,18 @@ def grid(value: Any) -> np.ndarray:
     """A value with entries as an array of NumPy. Raises FinchError "type" if they are no numbers."""
     if data.is_array(value):
         return data.dense(value)
-    found = data.shaped([*items(value)])
+    found = data.shaped([*data.entries(value)])
     if not isinstance(found, np.ndarray):
         raise FinchError("type", f"{kind_of(value)} is no array of numbers")
     return found
 
 
-def no_product(a: tuple[int, ...], b: tuple[int, ...]) -> FinchError:
-    """The error of `A * B` for these sizes, with the product that they have as its hint."""
+def check_product(a: tuple[int, ...], b: tuple[int, ...]) -> bool:
+    """Whether `A * B` of these sizes is that of a column and a row. Raises FinchError "dimension" for sizes
+    that have no product, with the product that they have as its hint."""
+    is_column = len(a) == 1 and len(b) == 2 and b[0] == 1
+    if is_column or len(a) == 2 and len(b) in (1, 2) and a[1] == b[0]:
+        return is_column
     message = f"arrays of sizes {size_text(a)} and {size_text(b)} have no product"
     hint = None
     if a == b:
@@ -45,7 +49,7 @@ def no_product(a: tuple[int, ...], b: tuple[int, ...]) -> FinchError:
         hint = "`A' * B` has sizes that fit"
     elif len(a) == len(b) == 2 and a[1] == b[1]:
         hint = "`A * B'` has sizes that fit"
-    return FinchError("dimension", message, hint=hint)
+    raise FinchError("dimension", message, hint=hint)
 
 
 def no_match(*shapes: tuple[int, ...]) -> FinchError:
@@ -62,25 +66,13 @@ def no_match(*shapes: tuple[int, ...]) -> FinchError:
     return FinchError("dimension", f"arrays of sizes {sizes} do not match", hint=hint)
 
 
-def not_stacked(axis: int, shapes: list[tuple[int, ...]]) -> FinchError:
-    way = "side by side" if axis else "one below the other"
-    sizes = " and ".join(size_text(shape) for shape in shapes)
-    return FinchError("dimension", f"arrays of sizes {sizes} do not stand {way}")
-
-
-def axes_of(array: Any, dims: Any) -> tuple[int, ...] | None:
-    """`dims`, which count from 1, as axes from 0; None for all. Raises FinchError "dimension"."""
-    if dims is None or isinstance(dims, ast.Colon):
-        return None
-    given = list(dims) if isinstance(dims, (tuple, list, data.FinchRange)) else [dims]
-    axes = [data.whole(mode, "a dimension") - 1 for mode in given]
-    for axis in axes:
-        if not 0 <= axis < len(array.shape):
-            message = f"an array of size {size_text(array.shape)} has no mode {axis + 1}"
-            raise FinchError("dimension", message)
-        if axes.count(axis) > 1:
-            raise FinchError("dimension", f"mode {axis + 1} is there twice in `dims`")
-    return tuple(axes)
+def check_stacked(axis: int, arrays: Any, parts: Any) -> None:
+    """Raises FinchError "dimension" if `parts`, which are `arrays` with modes of size 1 after theirs, do
+    not stand side by side (axis 1) or one below the other (0)."""
+    if len({(*part.shape[:axis], *part.shape[axis + 1 :]) for part in parts}) > 1:
+        way = "side by side" if axis else "one below the other"
+        sizes = " and ".join(size_text(array.shape) for array in arrays)
+        raise FinchError("dimension", f"arrays of sizes {sizes} do not stand {way}")
 
 
 def along(function: Callable[..., Any], value: Any, dims: Any) -> Any:
@@ -98,7 +90,7 @@ def along(function: Callable[..., Any], value: Any, dims: Any) -> Any:
 def _total(name: str, operator: str, ufunc: Any, call: Call, function: Any, value: Any) -> Any:
     """A reduction of all entries: by NumPy for arrays, by the operator for other values."""
     if function:
-        value = [call(*function, x) for x in items(value)]
+        value = [call(*function, x) for x in data.entries(value)]
     if data.is_array(value) and name != "prod" and (name == "sum" or 0 not in value.shape):
         return data.plain(data.reduced(ufunc, value))
     found = list(data.entries(value))
@@ -108,7 +100,9 @@ def _total(name: str, operator: str, ufunc: Any, call: Call, function: Any, valu
 
 
 def _mean(call: Call, function: Any, value: Any) -> Any:
-    found = [call(*function, x) for x in items(value)] if function else list(items(value))
+    found = (
+        [call(*function, x) for x in data.entries(value)] if function else list(data.entries(value))
+    )
     if not found:
         raise FinchError("type", "mean of nothing")
     return data.plain(data.binary("/")(reduce(data.binary("+"), found), len(found)))
@@ -169,11 +163,8 @@ def _median(value: Any) -> float:
 
 @FUNCTIONS.add("extrema(A)", "the least and the greatest of the entries, as a tuple")
 def _extrema(value: Any) -> tuple[Any, Any]:
-    least, greatest = (_total(*row, None, (), value) for row in _EXTREMES)
-    return least, greatest
-
-
-_EXTREMES = (("minimum", "min", np.min), ("maximum", "max", np.max))
+    least = _total("minimum", "min", np.min, None, (), value)
+    return least, _total("maximum", "max", np.max, None, (), value)
 
 
 def _coordinates(find: Callable[[np.ndarray], Any], value: Any) -> Any:
@@ -212,13 +203,13 @@ def _folded(call: Call, function: Any, values: list[Any], init: Any, name: str) 
 
 @FUNCTIONS.add("foldl(f, v; init)", "the entries combined from the first on", calls=True)
 def _fold_left(call: Call, function: Any, value: Any, *, init: Any = None) -> Any:
-    return _folded(call, function, [*items(value)], init, "foldl")
+    return _folded(call, function, [*data.entries(value)], init, "foldl")
 
 
 @FUNCTIONS.add("foldr(f, v; init)", "the entries combined from the last on", calls=True)
 def _fold_right(call: Call, function: Any, value: Any, *, init: Any = None) -> Any:
     swapped = lambda op, a, b: call(op, b, a)  # noqa: E731
-    return _folded(swapped, function, [*items(value)][::-1], init, "foldr")
+    return _folded(swapped, function, [*data.entries(value)][::-1], init, "foldr")
 
 
 @FUNCTIONS.add(
@@ -226,7 +217,7 @@ def _fold_right(call: Call, function: Any, value: Any, *, init: Any = None) -> A
 )
 def _reduced(call: Call, function: Any, value: Any, *, dims: Any = None, init: Any = None) -> Any:
     if dims is None or isinstance(dims, ast.Colon):
-        return _folded(call, function, list(items(value)), init, "reduce")
+        return _folded(call, function, list(data.entries(value)), init, "reduce")
     array = grid(value)
     axes = axes_of(array, dims) or ()
     others = [1 if axis in axes else size for axis, size in enumerate(array.shape)]
@@ -250,7 +241,7 @@ def _mapreduced(call: Call, function: Any, operator: Any, *values: Any, **how: A
 def _mapped(call: Call, function: Any, *values: Any) -> Any:
     if not values:
         raise FinchError("type", "map takes a function and arrays", hint="map(x -> x^2, [1, 2])")
-    found = [call(function, *each) for each in zip(*map(items, values), strict=False)]
+    found = [call(function, *each) for each in zip(*map(data.entries, values), strict=False)]
     if len(values) == 1 and isinstance(values[0], tuple):
         return tuple(found)
     shapes = {tuple(v.shape) for v in values if data.is_array(v)}
@@ -280,10 +271,8 @@ def _cumulated(usage: str, doc: str, operator: str, ufunc: Any) -> None:
             array = grid(value)
             (axis,) = axes_of(array, dims) or (0,)
             return np.asfortranarray(ufunc(array, axis=axis))
-        if data.is_array(value) and len(value.shape) != 1:
-            hint = f"write `{name}(A, dims = 1)`"
-            raise FinchError("type", f"{name} goes along a dimension of a matrix", hint=hint)
-        return data.shaped([*accumulate(items(value), data.binary(operator))])
+        one_dimension(name, value)
+        return data.shaped([*accumulate(data.entries(value), data.binary(operator))])
 
     FUNCTIONS.add(usage, doc, cumulated)
 

@@ -9,8 +9,9 @@ from itertools import repeat
 from typing import Any, NamedTuple
 
 from finchlang.base.errors import Hint, Span, write
+from finchlang.base.late import late
 from finchlang.syntax import nodes as ast, traversal as trees
-from finchlang.text.print import OF_WHOLES, pretty, with_dot
+from finchlang.text.print import pretty, with_dot
 from finchlang.text.terminals import text_of_grammar
 
 _REDUCTIONS = ("sum", "prod", "mean", "maximum", "minimum", "any", "all")
@@ -197,7 +198,7 @@ def dotted(node: Any) -> Any:
     whole arrays stay as they are."""
     if not isinstance(node, ast.Call) or not isinstance(node.op, ast.Variable):
         return node
-    if node.op.name in OF_WHOLES:
+    if late("is_of_wholes")(node.op.name):
         return node
     return with_dot(node.op, tuple(map(dotted, node.args)), node.span)
 

@@ -10,9 +10,9 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from finchlang.base.errors import FinchError, Hint, Source, Span, write
+from finchlang.base.late import late
 from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.text import build_script, foreign_names as names
-from finchlang.text.print import OF_ELEMENTS
 from finchlang.text.terminals import text_of_grammar
 
 #: longer lines were not written by a person, and would take long to search
@@ -336,7 +336,7 @@ def _member(line: str, code: str, at: int, in_kernel: bool) -> Remedy | None:
         if is_package:
             own = f"np.{name}"
             is_foreign = {name, own} & names.rows(in_kernel).keys()
-            is_array = name in OF_ELEMENTS and not is_foreign and not in_kernel
+            is_array = not (is_foreign or in_kernel) and late("is_of_elements")(name)
             is_array = is_array and not re.fullmatch(r"[-.\d]*", inside)
             if is_array and re.fullmatch(NUMPY, code[start : dot.start()]):
                 text = f"{name}.({inside})" if is_call else name

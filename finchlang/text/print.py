@@ -29,8 +29,6 @@ INFIX = {
 }
 INFIX |= {f".{sign}": level for sign, level in INFIX.items() if sign != "=>"}  # of arrays
 INFIX |= {"\\": PRODUCT, ".=": ANY, ".÷": PRODUCT, ".⊻": SUM, ".≈": COMPARISON}
-#: the names of operators, and of functions that take arrays as wholes; the tables of both fill them in
-OF_ELEMENTS, OF_WHOLES = set[str](), set[str]()
 
 
 def with_dot(op: ast.Variable, args: tuple[ast.Node, ...], span: Any = None) -> ast.Node:

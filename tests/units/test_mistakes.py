@@ -4,6 +4,8 @@ help, engines agree, and any text is a program or an error with a place."""
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -34,6 +36,17 @@ GROUPS = {path.stem: texts(path.stem) for path in sorted(GOLDEN.glob("*.txt"))}
 ALL = [text for group in GROUPS.values() for text in group]
 #: what the denotation gives a meaning; some other mistakes it calls by another kind
 MEANT = ("life cycle", "access order")
+
+
+def test_hints_do_not_depend_on_what_was_imported_before() -> None:
+    """Such as the tables of operators and functions, which the parser itself has no use for."""
+    code = """from finchlang.text.parse import FinchError, parse_script
+try:
+    parse_script("y = np.where(x > 1, np.sqrt(x), np.sum(y))")
+except FinchError as error:
+    print(error.hint)"""
+    told = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert told.stdout == "write `ifelse.(x .> 1, sqrt.(x), sum(y))`\n"
 
 
 def run(text: str) -> Session:
