@@ -138,7 +138,6 @@ class _Checker:
         self.scope[variable] = None
 
     def expr(self, expr: ir.Expr, type: Type, what: str) -> None:
-        """Check that `expr` may be used here and is of `type`."""
         self.visible(expr, what)
         if expr.type is not type:
             self.fail(f"{what} is {expr.type}, not {type}: {expr}")

@@ -32,7 +32,6 @@ def take_lanes(residual: ir.Residual) -> ir.Residual:
 
 
 def _with_lanes(statements: tuple[ir.Stmt, ...]) -> list[ir.Stmt]:
-    """Statements, with lanes in the loops among them."""
     result: list[ir.Stmt] = []
     for statement in statements:
         if isinstance(statement, ir.ForLoop) and (found := _gathered(statement)):
