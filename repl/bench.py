@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ from finchlang.calls.runner import KernelEvent, Observer, Runner
 from finchlang.tensors.adopt import as_tensor
 
 from .counting_host import Place, iterations, shares
-from .report import duration
+from .report import duration, table
 
 #: the most timed calls of a kernel
 MOST = 10_000
@@ -98,20 +98,6 @@ def timed(call: Callable[[], float], seconds: float) -> Timing:
         times.append(call())
     low, median, high = statistics.quantiles(times, n=4)
     return Timing(median, low, high, len(times))
-
-
-def table(rows: Iterable[Sequence[Any]], left: int = 1) -> str:
-    """Rows in columns; the first `left` columns to the left, the others to the right."""
-    texts = [[str(cell) for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
-    lines = []
-    for row in texts:
-        cells = [
-            cell.ljust(width) if k < left else cell.rjust(width)
-            for k, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        lines.append("  ".join(cells).rstrip())
-    return "\n".join(lines)
 
 
 def report(bench: Bench, against: Timing | None = None, made: int = 0) -> str:

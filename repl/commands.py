@@ -11,14 +11,15 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
+from importlib.resources import files
 from itertools import chain
-from pathlib import Path
+from random import Random
 from textwrap import dedent, indent
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 from finchlang.base.errors import FinchError
 
-from .command_table import BANNER, COMMANDS
+from .options import BANNER, COMMANDS
 from .progress import watched
 from .prompt_session import Conversation, read_all
 from .report import (
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
 
 #: commands that print by `write` alone, which first clears the line of progress
 QUIET = ("run", "show", "diff", "replay")
+#: `finch diff --formats any` tries so many formats, or as many as `--cases` says if these are more
+FORMATS = 20
 GREETING = f"{BANNER}\n:help helps, Ctrl-D leaves."
 
 
@@ -85,6 +88,8 @@ def _let_go_of_output() -> None:
 def directly(options: Namespace) -> int:
     """`finch`, `finch FILE`, `finch -e TEXT`: run the file or text. Without one, or with `-i`, go on with
     the prompt, or with standard input if that is no terminal."""
+    if options.e is not None and options.file is not None:  # no file is run: it is an argument
+        options.args.insert(0, options.file)
     conversation = Conversation(partial(_session_of, options))
     status = SUCCESS
     if options.e is not None or options.file is not None:
@@ -110,17 +115,24 @@ def directly(options: Namespace) -> int:
         return read_all(conversation, sys.stdin)
 
 
-def _session_of(options: Namespace, conversation: Conversation) -> Session:
+def _session(
+    options: Namespace,
+    engine: str,
+    observer: Observer | None,
+    output: Callable[[str], Any] = lambda text: None,
+) -> Session:
+    """A session with the options of a command line; without `output` scripts print nothing."""
     from finchlang.python.session import Session
 
+    rules, checked = getattr(options, "rules", "all"), getattr(options, "checked", False)
+    choices = engine, rules, output, options.args, observer, options.workspaces, checked
+    return Session(*choices, getattr(options, "staging", True))
+
+
+def _session_of(options: Namespace, conversation: Conversation) -> Session:
     from .notes import Watching
 
-    # with -e no file is run: what would be its name is the first argument
-    has_text = options.e is not None and options.file is not None
-    arguments = [options.file, *options.args] if has_text else options.args
-    observer = Watching(conversation)
-    choices = options.engine, options.rules, write, arguments, observer
-    return Session(*choices, options.workspaces, options.checked, options.staging)
+    return _session(options, options.engine, Watching(conversation), write)
 
 
 #: the options of a way to run a script that are named as its fields
@@ -128,14 +140,9 @@ _CHOICES = "workspaces", "checked", "threads", "staging"
 
 
 def run(options: Namespace) -> int:
-    """`finch run FILE`."""
-    from finchlang.python.session import Session
-
     from .notes import Notes
 
-    choices = options.engine, options.rules, write, options.args, Notes()
-    session = Session(*choices, options.workspaces, options.checked, options.staging)
-    session.run_file(options.file)
+    _session(options, options.engine, Notes(), write).run_file(options.file)
     return SUCCESS
 
 
@@ -294,35 +301,46 @@ def _cases(
     from finchlang.testing.data import Data
 
     data, is_any = Data(text, options.file, options.args), options.formats == "any"
-    seeds = range(options.seed, options.seed + (options.cases or 20))
+    lines: list[str] = []
+
+    def say(line: str) -> None:
+        lines.append(line)
+        if not options.json:
+            write(f"{line}\n")
+            flush()
+
+    formats = [*data.formats()] if is_any else []
+    if (every := len(formats)) > (most := max(FORMATS, options.cases)):
+        formats = Random(options.seed).sample(formats, most)
+        say(f"{most} of {every} formats are tried; `--cases {every}` tries all of them")
+    seeds = range(options.seed, options.seed + (options.cases or 10))
     made = (data.case(seed, is_any, bool(options.against)) for seed in seeds)
     counts, first = Counter[str](), None
-    lines: list[str] = []
-    for case in chain(data.formats() if is_any else (), made):
+    for case in chain(formats, made):
         own = tuple(w for w in ways if case.is_small or w.engine != "denote") or tuple(ways)
         try:
             found = apart.compare(case.text, own, **chosen)
         except FinchError as error:
             counts[error.kind] += 1
-            lines.append(f"{case.what}: {error.message}")
+            say(f"{case.what}: {error.message}")
             continue
         if not found.agrees:
             counts["differs"] += 1
-            lines.append(f"{case.what}: {found.report}")
+            say(f"{case.what}: {found.report}")
             if first is None or len(case.text) < len(first[0].text):
                 first = case, own
         elif found.errors:
             wrong = found.errors[found.engines[-1]]
             counts[wrong.kind] += 1
             if wrong.kind in ("access order", "type", "resource"):  # not by random sizes
-                lines.append(f"{case.what}: {wrong.kind} error: {wrong.message}")
+                say(f"{case.what}: {wrong.kind} error: {wrong.message}")
         else:
             counts["agree"] += 1
     if options.json:
         write(json.dumps({"cases": counts.total(), "counts": counts, "told": lines}) + "\n")
     else:
         said = ", ".join(f"{count} {kind}" for kind, count in sorted(counts.items()))
-        write("".join(f"{line}\n" for line in [*lines, f"{counts.total()} cases: {said}"]))
+        write(f"{counts.total()} cases: {said}\n")
     if first is None:
         return SUCCESS
     if options.seconds > 0 or options.save:
@@ -366,7 +384,7 @@ def _reduced(
 ) -> None:
     """Reduce a script on which ways differ, and print or save it as a file for `finch replay`, with the
     stage to blame."""
-    from finchlang.base.paths import replace_file
+    from finchlang.base.paths import replace_text
     from finchlang.testing.fuzz import small_text
     from finchlang.testing.replay import replay_text
 
@@ -375,11 +393,7 @@ def _reduced(
         return
     shown = replay_text(small, ways, str(why), options.against)
     if options.save:
-
-        def put(out: BinaryIO) -> None:
-            out.write(shown.encode("utf-8"))
-
-        replace_file(Path(options.save), options.save, put)
+        replace_text(options.save, shown)
     elif not options.json:
         write("\n" + shown)
 
@@ -407,12 +421,7 @@ def fuzz(options: Namespace) -> int:
 
 
 def _look(options: Namespace, engine: str, observer: Observer | None = None) -> Session:
-    """Run the file with an observer, without the script's own output."""
-    from finchlang.python.session import Session
-
-    rules = getattr(options, "rules", "all")
-    choices = engine, rules, lambda text: None, options.args, observer, options.workspaces
-    session = Session(*choices, staging=getattr(options, "staging", True))
+    session = _session(options, engine, observer)
     session.run_file(options.file)
     return session
 
@@ -435,24 +444,19 @@ def fmt(options: Namespace) -> int:
 def _format(path: str, is_check: bool) -> bool:
     """Format a file, unless it is only to be checked; returns whether it was formatted before. Raises
     FinchError."""
-    from finchlang.base.paths import read_script, replace_file
+    from finchlang.base.paths import read_script, replace_text
     from finchlang.text.formatter import formatted
 
     text = sys.stdin.read() if path == "-" else read_script(path)
     done = formatted(text, path)
-
-    def put(out: BinaryIO) -> None:
-        out.write(done.encode("utf-8"))
-
     if path == "-" and not is_check:
         write(done)
     elif done != text and not is_check:
-        replace_file(Path(path), path, put)
+        replace_text(path, done)
     return done == text
 
 
 def lsp(options: Namespace) -> int:
-    """`finch lsp`: serve an editor on standard input and output."""
     from .glances import Glances
 
     glances = Glances()  # it imports the language while this process imports the protocol
@@ -466,32 +470,10 @@ def lsp(options: Namespace) -> int:
     return SUCCESS
 
 
-# ------------------------------------------------------------------------------- shell completion
-
-_COMPLETIONS = {
-    "bash": """\
-_finch() {{
-    local word=${{COMP_WORDS[COMP_CWORD]}}
-    COMPREPLY=($(compgen -f -- "$word"))
-    [ "$COMP_CWORD" = 1 ] && COMPREPLY+=($(compgen -W "{commands} -e -i --version" -- "$word"))
-}}
-complete -o filenames -F _finch finch""",
-    "zsh": """\
-#compdef finch
-_finch() {{
-    (( CURRENT == 2 )) && compadd -- {commands} -e -i --version
-    _files
-}}
-compdef _finch finch""",
-    "fish": """\
-complete -c finch -n __fish_use_subcommand -a "{commands}"
-complete -c finch -o e -o i -l version""",
-}
-
-
 def completion(options: Namespace) -> int:
     """`finch completion SHELL`: the shell's definitions, as in `eval "$(finch completion bash)"`."""
-    print(_COMPLETIONS[options.shell].format(commands=" ".join(COMMANDS)))
+    script = files(__package__).joinpath(f"completion.{options.shell}").read_text("utf-8")
+    print(script.replace("@COMMANDS@", " ".join(COMMANDS)), end="")
     return SUCCESS
 
 

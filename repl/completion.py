@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter
 from prompt_toolkit.document import Document
 
-from .manual import entries, signature_of, words
+from .manual import named, signature_of, words
 from .outline import Outline
 from .prompt_session import Conversation
 
@@ -35,7 +35,7 @@ class Completions(Completer):
 
             yield from starting(argument, dict.fromkeys(SEMANTICS, ""))
         elif command in OF_WORDS and space:
-            yield from starting(argument, dict(self.words()))
+            yield from starting(argument, {name: written for name, _, written in named()})
         elif command in OF_NAMES and space:
             yield from starting(argument, self.variables())
         elif line.startswith(":") and not space:
@@ -53,14 +53,8 @@ class Completions(Completer):
         if called is not None:
             yield from self.arguments(called[0], word)
         if word:
-            known = {**dict(self.words()), **self.variables()}
+            known = {name: written for name, _, written in named()} | self.variables()
             yield from starting(word, known, but=word)
-
-    def words(self) -> Iterator[tuple[str, str]]:
-        for entry in entries():
-            for name, signature in zip(entry.names, entry.signatures, strict=True):
-                if re.fullmatch(r"@?\w\w+!?", name):
-                    yield name, signature
 
     def variables(self) -> dict[str, str]:
         from .fit_to_screen import described

@@ -65,7 +65,6 @@ class PlacesHost(ResidualHost):
         self.store(buffer, at, add(self.load(buffer, at), value))
 
     def by_place(self, numbers: np.ndarray) -> dict[Place, int]:
-        """Numbers by place, those of places with one name added up."""
         found: dict[Place, int] = {}
         for place, number in zip(self.places, numbers.tolist(), strict=False):
             found[place] = found.get(place, 0) + number

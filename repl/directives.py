@@ -11,11 +11,10 @@ from argparse import ArgumentError, ArgumentParser
 from collections.abc import Callable
 from contextlib import redirect_stdout, suppress
 from difflib import get_close_matches
-from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from finchlang.base.errors import FinchError
-from finchlang.base.paths import read_script, replace_file
+from finchlang.base.paths import read_script, replace_text
 from finchlang.functions.unit import Unit
 from finchlang.python.session import Session
 from finchlang.script.display import display_text
@@ -148,11 +147,7 @@ def _load(conversation: Conversation, path: str) -> None:
 def _save(conversation: Conversation, path: str) -> None:
     path = _path(path)
     text = "\n".join(conversation.typed) + "\n"
-
-    def put(out: BinaryIO) -> None:
-        out.write(text.encode("utf-8"))
-
-    replace_file(Path(path), path, put)
+    replace_text(path, text)
     write(f"{text.count(chr(10))} lines in {path}\n")
 
 

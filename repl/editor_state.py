@@ -43,6 +43,13 @@ class Server(LanguageServer):
             self.waiting[uri].cancel()
         self.waiting[uri] = asyncio.ensure_future(self._look(uri, pause))
 
+    def closed(self, uri: str) -> None:
+        if uri in self.waiting:
+            self.waiting.pop(uri).cancel()
+        self.names.pop(uri, None)
+        self.hints.pop(uri, None)
+        self.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, []))
+
     async def _look(self, uri: str, pause: float) -> None:
         await asyncio.sleep(pause)
         document = self.workspace.get_text_document(uri)
@@ -89,6 +96,11 @@ class Server(LanguageServer):
     def outline(self, uri: str) -> tuple[TextDocument, Outline]:
         document = self.workspace.get_text_document(uri)
         return document, Outline(document.source)
+
+    def place(self, params: Any) -> tuple[TextDocument, Outline, int]:
+        """The text that a message is about, and the place in it."""
+        document, outline = self.outline(params.text_document.uri)
+        return document, outline, document.offset_at_position(params.position)
 
     def told(self, uri: str, binding: Binding, outline: Outline) -> str:
         """A line about a name: a function's signature, or a variable's value or kind."""

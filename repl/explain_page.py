@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from functools import partial
 from importlib.resources import files
 from inspect import cleandoc
-from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
-from finchlang.base.paths import replace_file
+from finchlang.base.paths import replace_text
 from finchlang.calls.runner import KernelEvent
 from finchlang.functions.unit_rules import ALL
 
@@ -43,12 +41,7 @@ class Page(Notes):
 
     def write(self, name: str, path: str) -> None:
         """Write the page to a file, which is replaced as a whole. Raises FinchError "I/O"."""
-        text = self.text(name).encode("utf-8")
-        replace_file(Path(path), path, partial(_put, text))
-
-
-def _put(text: bytes, out: BinaryIO) -> None:
-    out.write(text)
+        replace_text(path, self.text(name))
 
 
 def statements(names: set[str]) -> dict[str, dict[str, Any]]:

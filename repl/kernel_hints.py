@@ -23,7 +23,6 @@ _OF_ORDER = ("schedule", "concordize", "workspaces", "transposes")
 
 
 def hints(event: KernelEvent) -> Iterator[Hint]:
-    """The hints of a kernel that has been normalized, by places of its source."""
     program = event.source.program
     final = event.passes[-1][1]
     written = [node for node in trees.walk(program) if isinstance(node, ast.Loop)]
@@ -52,7 +51,6 @@ def _name(loop: ast.Loop) -> str:
 
 
 def _ranges(written: list[ast.Loop], final: ast.Node) -> Iterator[Hint]:
-    """The range that is found for each `_`."""
     defined = {n.variable: n.value for n in trees.walk(final) if isinstance(n, ast.Define)}
     loops = [n for n in trees.walk(final) if isinstance(n, ast.Loop) and n.span is not None]
     for loop in written:

@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, BinaryIO
 
 from lsprotocol import types as lsp
@@ -16,7 +18,7 @@ from finchlang.base.errors import FinchError
 from .editor_state import Server, path_of, signature
 from .glances import Glances
 from .highlight import KEYWORDS
-from .manual import Entry, entries, words
+from .manual import Entry, named, words
 from .renaming import nameable, renamed
 
 #: the most bytes of a message
@@ -52,30 +54,28 @@ def coded(text: str) -> str:
     return f"```finch\n{text}\n```"
 
 
-def completions(server: Server, uri: str, position: lsp.Position) -> list[lsp.CompletionItem]:
-    """Completions at a place: the names that are visible there and the words of the language."""
-    document, outline = server.outline(uri)
-    offset = document.offset_at_position(position)
+def completions(server: Server, params: lsp.CompletionParams) -> list[lsp.CompletionItem]:
+    """The names that are visible at a place and the words of the language."""
+    document, outline, offset = server.place(params)
     word = re.search(r"@?\w*!?$", outline.text[:offset])
     start = word[0] if word else ""
     inside = outline.word_at(offset - 1)
     if inside is not None and inside.is_silent:
         return []
     found = {}
-    for entry in entries():
-        for name, written in zip(entry.names, entry.signatures, strict=True):
-            if re.fullmatch(r"@?\w\w+!?", name) and name.startswith(start):
-                kind = lsp.CompletionItemKind.Function
-                if name in KEYWORDS or name.startswith("@"):
-                    kind = lsp.CompletionItemKind.Keyword
-                elif name[0].isupper():
-                    kind = lsp.CompletionItemKind.Class
-                found[name] = lsp.CompletionItem(
-                    name, kind=kind, detail=written, documentation=entry.text
-                )
+    for name, entry, written in named():
+        if name.startswith(start):
+            kind = lsp.CompletionItemKind.Function
+            if name in KEYWORDS or name.startswith("@"):
+                kind = lsp.CompletionItemKind.Keyword
+            elif name[0].isupper():
+                kind = lsp.CompletionItemKind.Class
+            found[name] = lsp.CompletionItem(
+                name, kind=kind, detail=written, documentation=entry.text
+            )
     for name, binding in outline.visible(offset).items():
         if name.startswith(start) and binding.at + len(name) != offset:
-            told = server.told(uri, binding, outline)
+            told = server.told(document.uri, binding, outline)
             found[name] = lsp.CompletionItem(name, kind=KINDS[binding.kind][0], detail=told)
     if start.startswith("@"):  # editors differ in whether `@` is part of the word
         place = range_of(document, offset - len(start), offset)
@@ -84,18 +84,16 @@ def completions(server: Server, uri: str, position: lsp.Position) -> list[lsp.Co
     return [found[name] for name in sorted(found)]
 
 
-def hover(server: Server, uri: str, position: lsp.Position) -> lsp.Hover | None:
+def hover(server: Server, params: lsp.HoverParams) -> lsp.Hover | None:
     """Text about the word at a place: a variable's value, a function's signature and comment, or the
     manual's entry."""
-    document, outline = server.outline(uri)
-    offset = document.offset_at_position(position)
-    word = outline.word_at(offset)
+    document, outline, offset = server.place(params)
+    word, binding = outline.bound_at(offset)
     if word is None or word.is_silent:
         return None
-    binding = outline.visible(offset).get(word.text) if word.is_name else None
     if binding is not None:
         comment = outline.comment_before(binding.at) if binding.kind == "function" else ""
-        page = f"{coded(server.told(uri, binding, outline))}\n{comment}"
+        page = f"{coded(server.told(document.uri, binding, outline))}\n{comment}"
     elif word.text in words():
         page = page_of(words()[word.text])
     elif word.text.startswith("<<") and "<<op>>=" in words():
@@ -106,51 +104,58 @@ def hover(server: Server, uri: str, position: lsp.Position) -> lsp.Hover | None:
     return lsp.Hover(content, range_of(document, word.at, word.end))
 
 
-def definition(server: Server, uri: str, position: lsp.Position) -> lsp.Location | None:
-    document, outline = server.outline(uri)
-    offset = document.offset_at_position(position)
-    word = outline.word_at(offset)
-    binding = outline.visible(offset).get(word.text) if word is not None and word.is_name else None
+def definition(server: Server, params: lsp.DefinitionParams) -> lsp.Location | None:
+    document, outline, offset = server.place(params)
+    binding = outline.bound_at(offset)[1]
     if binding is None:
         return None
-    return lsp.Location(uri, range_of(document, binding.at, binding.at + len(binding.name)))
+    place = range_of(document, binding.at, binding.at + len(binding.name))
+    return lsp.Location(document.uri, place)
 
 
-def references(
-    server: Server, uri: str, position: lsp.Position, is_all: bool
-) -> list[lsp.Location]:
-    """The places of the name at a place; without those that bind it, unless `is_all`."""
-    document, outline = server.outline(uri)
-    word = outline.name_at(document.offset_at_position(position))
+def references(server: Server, params: lsp.ReferenceParams) -> list[lsp.Location]:
+    """The places of the name at a place; without those that bind it, unless they are asked for."""
+    document, outline, offset = server.place(params)
+    word = outline.name_at(offset)
     found = [] if word is None else outline.references(word)
-    binding = {b.at for b in outline.bindings} if not is_all else set()
+    binds = set() if params.context.include_declaration else {b.at for b in outline.bindings}
     return [
-        lsp.Location(uri, range_of(document, w.at, w.end)) for w in found if w.at not in binding
+        lsp.Location(document.uri, range_of(document, w.at, w.end))
+        for w in found
+        if w.at not in binds
     ]
 
 
-def rename(server: Server, uri: str, position: lsp.Position, name: str | None = None) -> Any:
-    """The edits that give the name at a place another; without one, the place of the name. Raises the
-    protocol's error if that cannot be."""
-    document, outline = server.outline(uri)
-    offset = document.offset_at_position(position)
+def prepare_rename(server: Server, params: lsp.PrepareRenameParams) -> lsp.Range:
+    """The place of the name that can be given another. Raises the protocol's error if none can."""
+    document, outline, offset = server.place(params)
+    with _refusals():
+        word = nameable(outline, offset)
+    return range_of(document, word.at, word.end)
+
+
+def rename(server: Server, params: lsp.RenameParams) -> lsp.WorkspaceEdit:
+    """The edits that give the name at a place another. Raises the protocol's error if that cannot be."""
+    document, outline, offset = server.place(params)
+    with _refusals():
+        found = renamed(outline, offset, params.new_name)
+    edits = [lsp.TextEdit(range_of(document, w.at, w.end), params.new_name) for w in found]
+    return lsp.WorkspaceEdit(changes={document.uri: edits})
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
     try:
-        if name is None:
-            word = nameable(outline, offset)
-            return range_of(document, word.at, word.end)
-        found = renamed(outline, offset, name)
+        yield
     except FinchError as error:
         hint = f" ({error.hint})" if error.hint else ""
         code = lsp.LSPErrorCodes.RequestFailed.value
         raise JsonRpcException(error.message + hint, code) from None
-    edits = [lsp.TextEdit(range_of(document, w.at, w.end), name) for w in found]
-    return lsp.WorkspaceEdit(changes={uri: edits})
 
 
-def signature_help(server: Server, uri: str, position: lsp.Position) -> lsp.SignatureHelp | None:
+def signature_help(server: Server, params: lsp.SignatureHelpParams) -> lsp.SignatureHelp | None:
     """The signatures of the function whose arguments are typed, with the argument at hand."""
-    document, outline = server.outline(uri)
-    offset = document.offset_at_position(position)
+    document, outline, offset = server.place(params)
     call = outline.call_around(offset)
     if call is None:
         return None
@@ -170,10 +175,11 @@ def signature_help(server: Server, uri: str, position: lsp.Position) -> lsp.Sign
     return lsp.SignatureHelp(found, 0, call[1]) if found else None
 
 
-def inlay_hints(server: Server, uri: str, lines: range) -> list[lsp.InlayHint]:
+def inlay_hints(server: Server, params: lsp.InlayHintParams) -> list[lsp.InlayHint]:
     """Kinds of variables, at their first binding, and what was found of kernels, if the text has not
     changed since."""
-    document, outline = server.outline(uri)
+    document, outline = server.outline(uri := params.text_document.uri)
+    lines = range(params.range.start.line, params.range.end.line + 1)
     version, of_kernels = server.hints.get(uri, (None, []))
     if version != document.version:
         return []
@@ -196,9 +202,9 @@ def inlay_hints(server: Server, uri: str, lines: range) -> list[lsp.InlayHint]:
     return found
 
 
-def symbols(server: Server, uri: str) -> list[lsp.DocumentSymbol]:
+def symbols(server: Server, params: lsp.DocumentSymbolParams) -> list[lsp.DocumentSymbol]:
     """The functions and variables of a text, each at its first binding."""
-    document, outline = server.outline(uri)
+    document, outline = server.outline(uri := params.text_document.uri)
     found: dict[str, lsp.DocumentSymbol] = {}
     for binding in sorted(outline.bindings, key=lambda b: b.at):
         if binding.scope.parent is None and binding.name not in found:
@@ -209,11 +215,11 @@ def symbols(server: Server, uri: str) -> list[lsp.DocumentSymbol]:
     return list(found.values())
 
 
-def formatting(server: Server, uri: str) -> list[lsp.TextEdit] | None:
+def formatting(server: Server, params: lsp.DocumentFormattingParams) -> list[lsp.TextEdit] | None:
     """An edit that formats the text as `finch fmt` does; None if it does not parse."""
     from finchlang.text.formatter import formatted
 
-    document = server.workspace.get_text_document(uri)
+    document = server.workspace.get_text_document(params.text_document.uri)
     try:
         done = formatted(document.source)
     except FinchError:
@@ -238,75 +244,48 @@ class Messages:
         return b"Content-Length: -\r\n" if is_too_large else header[0]
 
 
+def initialize(server: Server, params: lsp.InitializeParams) -> None:
+    root = path_of(params.root_uri) if params.root_uri else ""
+    if os.path.isdir(root):  # scripts find their data relative to the project's folder
+        os.chdir(root)
+
+
+async def opened(server: Server, params: lsp.DidOpenTextDocumentParams) -> None:
+    server.changed(params.text_document.uri, 0.0)
+
+
+async def changed(server: Server, params: lsp.DidChangeTextDocumentParams) -> None:
+    server.changed(params.text_document.uri)
+
+
+async def closed(server: Server, params: lsp.DidCloseTextDocumentParams) -> None:
+    server.closed(params.text_document.uri)
+
+
+#: what is done for each message of the protocol, and what the editor is told of that
+FEATURES: dict[str, tuple[Callable[..., Any], Any]] = {
+    lsp.INITIALIZE: (initialize, None),
+    lsp.TEXT_DOCUMENT_DID_OPEN: (opened, None),
+    lsp.TEXT_DOCUMENT_DID_CHANGE: (changed, None),
+    lsp.TEXT_DOCUMENT_DID_CLOSE: (closed, None),
+    lsp.TEXT_DOCUMENT_COMPLETION: (completions, lsp.CompletionOptions(trigger_characters=["@"])),
+    lsp.TEXT_DOCUMENT_HOVER: (hover, None),
+    lsp.TEXT_DOCUMENT_DEFINITION: (definition, None),
+    lsp.TEXT_DOCUMENT_REFERENCES: (references, None),
+    lsp.TEXT_DOCUMENT_PREPARE_RENAME: (prepare_rename, None),
+    lsp.TEXT_DOCUMENT_RENAME: (rename, lsp.RenameOptions(prepare_provider=True)),
+    lsp.TEXT_DOCUMENT_SIGNATURE_HELP: (signature_help, lsp.SignatureHelpOptions(["(", ","])),
+    lsp.TEXT_DOCUMENT_INLAY_HINT: (inlay_hints, None),
+    lsp.TEXT_DOCUMENT_DOCUMENT_SYMBOL: (symbols, None),
+    lsp.TEXT_DOCUMENT_FORMATTING: (formatting, None),
+}
+
+
 def serve(glances: Glances) -> None:
     """Serve the editor on standard input and output until it leaves."""
     server = Server(glances)
-
-    @server.feature(lsp.INITIALIZE)
-    def initialize(params: lsp.InitializeParams) -> None:
-        root = path_of(params.root_uri) if params.root_uri else ""
-        if os.path.isdir(root):  # scripts find their data relative to the project's folder
-            os.chdir(root)
-
-    @server.feature(lsp.TEXT_DOCUMENT_DID_OPEN)
-    async def opened(params: lsp.DidOpenTextDocumentParams) -> None:
-        server.changed(params.text_document.uri, 0.0)
-
-    @server.feature(lsp.TEXT_DOCUMENT_DID_CHANGE)
-    async def changed(params: lsp.DidChangeTextDocumentParams) -> None:
-        server.changed(params.text_document.uri)
-
-    @server.feature(lsp.TEXT_DOCUMENT_DID_CLOSE)
-    async def closed(params: lsp.DidCloseTextDocumentParams) -> None:
-        uri = params.text_document.uri
-        if uri in server.waiting:
-            server.waiting.pop(uri).cancel()
-        server.names.pop(uri, None)
-        server.hints.pop(uri, None)
-        server.text_document_publish_diagnostics(lsp.PublishDiagnosticsParams(uri, []))
-
-    @server.feature(lsp.TEXT_DOCUMENT_COMPLETION, lsp.CompletionOptions(trigger_characters=["@"]))
-    def complete(params: lsp.CompletionParams) -> list[lsp.CompletionItem]:
-        return completions(server, params.text_document.uri, params.position)
-
-    @server.feature(lsp.TEXT_DOCUMENT_HOVER)
-    def hovered(params: lsp.HoverParams) -> lsp.Hover | None:
-        return hover(server, params.text_document.uri, params.position)
-
-    @server.feature(lsp.TEXT_DOCUMENT_DEFINITION)
-    def defined(params: lsp.DefinitionParams) -> lsp.Location | None:
-        return definition(server, params.text_document.uri, params.position)
-
-    @server.feature(lsp.TEXT_DOCUMENT_REFERENCES)
-    def referred(params: lsp.ReferenceParams) -> list[lsp.Location]:
-        is_all = params.context.include_declaration
-        return references(server, params.text_document.uri, params.position, is_all)
-
-    @server.feature(lsp.TEXT_DOCUMENT_PREPARE_RENAME)
-    def prepared(params: lsp.PrepareRenameParams) -> Any:
-        return rename(server, params.text_document.uri, params.position)
-
-    @server.feature(lsp.TEXT_DOCUMENT_RENAME, lsp.RenameOptions(prepare_provider=True))
-    def named(params: lsp.RenameParams) -> Any:
-        return rename(server, params.text_document.uri, params.position, params.new_name)
-
-    @server.feature(lsp.TEXT_DOCUMENT_SIGNATURE_HELP, lsp.SignatureHelpOptions(["(", ","]))
-    def helped(params: lsp.SignatureHelpParams) -> lsp.SignatureHelp | None:
-        return signature_help(server, params.text_document.uri, params.position)
-
-    @server.feature(lsp.TEXT_DOCUMENT_INLAY_HINT)
-    def hinted(params: lsp.InlayHintParams) -> list[lsp.InlayHint]:
-        lines = range(params.range.start.line, params.range.end.line + 1)
-        return inlay_hints(server, params.text_document.uri, lines)
-
-    @server.feature(lsp.TEXT_DOCUMENT_DOCUMENT_SYMBOL)
-    def listed(params: lsp.DocumentSymbolParams) -> list[lsp.DocumentSymbol]:
-        return symbols(server, params.text_document.uri)
-
-    @server.feature(lsp.TEXT_DOCUMENT_FORMATTING)
-    def format(params: lsp.DocumentFormattingParams) -> list[lsp.TextEdit] | None:
-        return formatting(server, params.text_document.uri)
-
+    for name, (function, options) in FEATURES.items():
+        server.feature(name, options)(function)
     # copies of the streams, which the server closes; anything else that is printed goes to standard error
     own, out = Messages(os.fdopen(os.dup(0), "rb")), os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
@@ -59,6 +60,14 @@ def entries() -> tuple[Entry, ...]:
 @cache
 def words() -> dict[str, Entry]:
     return {name: entry for entry in entries() for name in entry.names}
+
+
+def named() -> Iterator[tuple[str, Entry, str]]:
+    """The words of at least two letters, each with its entry and signature."""
+    for entry in entries():
+        for name, signature in zip(entry.names, entry.signatures, strict=True):
+            if re.fullmatch(r"@?\w\w+!?", name):
+                yield name, entry, signature
 
 
 def signature_of(name: str) -> str:

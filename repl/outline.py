@@ -33,7 +33,6 @@ class Word:
 
     @property
     def is_silent(self) -> bool:
-        """Whether it is in a comment or a string."""
         return self.kind in Comment or self.kind in String
 
 
@@ -93,9 +92,13 @@ class Outline:
         return found
 
     def name_at(self, offset: int) -> Word | None:
-        """The name of a variable, function or index that touches a place."""
         word = self.word_at(offset)
         return word if word is not None and word.is_name and not self._is_label(word) else None
+
+    def bound_at(self, offset: int) -> tuple[Word | None, Binding | None]:
+        word = self.word_at(offset)
+        known = self.visible(offset) if word is not None and word.is_name else {}
+        return word, known.get(word.text) if word is not None else None
 
     def references(self, word: Word) -> list[Word]:
         """The words that mean the same variable, function or index as this one, in order. Names that
@@ -105,7 +108,6 @@ class Outline:
         return [w for w in same if self._scope_of(w) is own and not self._is_label(w)]
 
     def label(self, name: str) -> Word | None:
-        """The first place where a name is that of a keyword argument."""
         same = (w for w in self._silent_free if w.is_name and w.text == name)
         return next((w for w in same if self._is_label(w)), None)
 
@@ -127,7 +129,6 @@ class Outline:
         return opened[-1] if opened and opened[-1][0] else None
 
     def _scope_of(self, word: Word) -> Scope | None:
-        """The scope that a name belongs to; None if nothing in the text binds it."""
         found = self.visible(word.at).get(word.text)
         return None if found is None else found.scope
 
@@ -145,7 +146,6 @@ class Outline:
         return not any(b.at == word.at for b in self.bindings)
 
     def comment_before(self, offset: int) -> str:
-        """The comment lines directly above the line of a place."""
         lines = self.text[:offset].split("\n")[:-1]
         found: list[str] = []
         while lines and lines[-1].lstrip().startswith("#") and not lines[-1].startswith("#!"):
@@ -246,14 +246,12 @@ class Outline:
             at -= 2
 
     def _bind_line(self, words: list[Word], k: int, scope: Scope) -> None:
-        """Bind the parameters of a `do`: the names in the rest of its line."""
         while k < len(words) and not words[k].is_first:
             if words[k].is_name:
                 self._bind(words[k], "parameter", scope)
             k += 1
 
     def _names_before(self, words: list[Word], k: int, scope: Scope) -> None:
-        """`for (i, x) in ...`: bind the names from the bracket up to the k-th word."""
         while k > 0 and words[k].text != "(":
             if words[k].is_name:
                 self._bind(words[k], "index", scope)

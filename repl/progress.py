@@ -85,7 +85,6 @@ def _doing(frame: FrameType | None) -> str:
 
 
 def clear() -> None:
-    """Remove the line of progress, before something else is written."""
     global _is_shown
     if _is_shown:
         _is_shown = False

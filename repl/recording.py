@@ -52,7 +52,6 @@ class Table:
         self._known: dict[Any, int] = {}
 
     def number(self, key: Any, item: Any) -> int:
-        """The number of an item, which is added if there is none with this key."""
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = len(self.items)
@@ -96,7 +95,6 @@ class Recording:
 
     @property
     def key_sentences(self) -> list[str]:
-        """The sentences of the steps that decide how much is done, without those of passes."""
         kinds = "step", "premise", "end"
         return [s["say"] for s in self.steps if s.get("key") and s["kind"] in kinds]
 
@@ -222,7 +220,6 @@ class Recording:
         return self.terms.number(repr(found), found)
 
     def _access(self, access: ast.Access, region: list[str] | None) -> list[Any]:
-        """The text of an access, the index and the region of its looplet, and the looplet's number."""
         if not isinstance(access.tensor, Looplet):
             return [shown(access), "", None, -1]
         index = access.indices[-1] if access.indices else None
@@ -324,7 +321,6 @@ def _number(value: Any) -> str:
 
 
 def _accesses(node: ast.Node, regions: dict[str, list[str]]) -> Iterator[tuple[ast.Access, Any]]:
-    """The accesses of a term, each with the region of the loop over its last index, if there is one."""
     if isinstance(node, ast.Loop):
         regions = {**regions, node.index.name: _region(node.extent)}
     if isinstance(node, ast.Define):

@@ -8,10 +8,10 @@ import shutil
 import sys
 import textwrap
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stdout, suppress
 from functools import partial
-from typing import TextIO
+from typing import Any, TextIO
 
 from finchlang.base.errors import FinchError, Note
 
@@ -19,7 +19,6 @@ from . import progress
 
 SUCCESS = 0
 USER_ERROR = 1
-USAGE = 2
 BUG = 70  # as sysexits.h has it for "internal software error"
 INTERRUPTED = 130  # as a shell reports a process that SIGINT ended
 BROKEN_PIPE = 141  # likewise SIGPIPE
@@ -110,11 +109,18 @@ def wrapped(text: str, columns: int) -> str:
 
 
 def duration(seconds: float) -> str:
-    """A time with three digits, in the unit that suits it."""
     for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
         if seconds >= size:
             return f"{seconds / size:.3g} {unit}"
     return f"{seconds * 1e9:.3g} ns"
+
+
+def table(rows: Iterable[Sequence[Any]], left: int = 1) -> str:
+    """Rows in columns; the first `left` columns to the left, the others to the right."""
+    texts = [[str(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+    ways = [f"<{width}" if k < left else f">{width}" for k, width in enumerate(widths)]
+    return "\n".join("  ".join(map(format, row, ways)).rstrip() for row in texts)
 
 
 def coloured(text: str) -> str:

@@ -77,7 +77,6 @@ class _Words(dict[str, str]):
         return next((part for a in self.accesses if (part := _part(a)) is not None), None)
 
     def there(self) -> ast.Access | None:
-        """The first access, as the step has left it."""
         spans = {a.span for a in self.accesses[:1]}
         return next((a for a in accesses_in(self.after) if a.span in spans), None)
 
@@ -104,8 +103,6 @@ def said(node: ast.Node) -> str:
 
 
 def _text(node: ast.Node) -> str:
-    """A term on one line, with its accesses as the source has them."""
-
     def own(access: ast.Node) -> ast.Node:
         is_own = isinstance(access, ast.Access) and access.span is not None
         return ast.Variable(access.span.text) if is_own and access.span is not None else access
@@ -114,7 +111,6 @@ def _text(node: ast.Node) -> str:
 
 
 def words(part: Part) -> str:
-    """A looplet in words."""
     inside = [words(p) for p in part.parts]
     match part.kind:
         case "payload":

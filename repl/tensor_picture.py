@@ -57,7 +57,6 @@ class _Drawing:
         )
 
     def grid(self, tensor: Any) -> None:
-        """The places, with the values that are stored; the others are faint and show the fill."""
         body = body_of(tensor)
         coordinates, positions = stored_at(tensor)
         values = body._values_at(positions)

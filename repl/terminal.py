@@ -66,7 +66,6 @@ def asking(conversation: Conversation, begin: Callable[[], object]) -> Callable[
 
 
 def ask_plainly() -> str:
-    """Reads one complete input from a terminal without cursor movement."""
     text = input(PROMPT)
     while is_open(text):
         text += "\n" + input(CONTINUED)
@@ -150,7 +149,6 @@ def close(buffer: Buffer) -> None:
 
 
 def history() -> History:
-    """The history of earlier prompts, or one in memory if no file can be written."""
     path = history_file()
     if path is None:
         return InMemoryHistory()

@@ -93,7 +93,6 @@ class Chosen:
         return chosen
 
     def number(self, event: KernelEvent) -> int:
-        """The number of a kernel that begins to run, from 1; counts its runs."""
         for number, known in enumerate(self.kernels, 1):
             if known[0] is event.compiled:
                 known[1] += 1
@@ -220,7 +219,6 @@ def marked(before: str, after: str, colours: bool = False) -> Iterator[str]:
 
 
 def _coloured(lines: list[str], others: list[str], colour: str) -> list[str]:
-    """Lines with the words in colour that the other line at the same place does not have."""
     found = []
     for at, line in enumerate(lines):
         words = re.findall(r"\s+|\w+|.", line)

@@ -53,7 +53,6 @@ def _access(node: ast.Access) -> ast.Node:
 
 
 def index_of(access: ast.Access) -> ir.Expr:
-    """The coordinate at which a looplet is accessed."""
     last = access.indices[-1] if access.indices else None
     if isinstance(last, ast.Value):
         return last.expr
@@ -221,7 +220,6 @@ def changed(before: Any, after: Any) -> list[ast.Node]:
 
 
 def spans_of(node: ast.Node) -> Iterator[Span]:
-    """The spans of a part of a term; where it has none, those of its own parts."""
     if node.span is not None:
         yield node.span
     elif not isinstance(node, (lp.Looplet, Fiber)):

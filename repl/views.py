@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from finchlang.algebra import costs
@@ -11,12 +12,15 @@ from finchlang.calls.runner import KernelEvent, Observer
 from finchlang.calls.workspace_exchange import Sum
 from finchlang.functions.unit import Unit
 from finchlang.host.engine import Applied, EventKind
+from finchlang.host.ir import Residual
 from finchlang.host.listing import text as listing
 from finchlang.host.recording import ResidualHost
 from finchlang.host.rewrite import everything
 from finchlang.native.jit import assembly_text, llvm_text
 from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.text.print import pretty
+
+from .report import table
 
 
 class Passes(Observer):
@@ -81,7 +85,6 @@ class Explanations(Stages):
 
 
 def _sum_text(total: Sum) -> str:
-    """`total` as text: `size(A, 1) + n - 1`."""
     text = ""
     for factor, name, mode in total:
         part = f"size({name}, {mode})" if mode else name or str(abs(factor))
@@ -90,7 +93,6 @@ def _sum_text(total: Sum) -> str:
 
 
 def _choice(totals: tuple[Sum, ...], updates: tuple[Any, ...]) -> str:
-    """The two formats and the limit between them, as text."""
     if len(totals) == 1 and updates:
         other = (
             f"more than {costs.SHORT}, and than {costs.PER_UPDATE} for each update that is expected"
@@ -103,37 +105,24 @@ def _choice(totals: tuple[Sum, ...], updates: tuple[Any, ...]) -> str:
     return f"a list; if {most} for each update that is expected, flags"
 
 
-class Residuals(Stages):
-    """The residual program of each kernel and unit (`finch residual`)."""
+class Listings(Stages):
+    """A text made of the residual program of each kernel and unit (`finch residual`, `llvm`, `asm`)."""
+
+    def __init__(self, text: Callable[[Residual], str], comment: str = "#"):
+        self.text, self.comment = text, comment
 
     def kernel(self, event: KernelEvent) -> None:
-        print(title(event))
-        print(listing(event.residual))
-
-
-class Llvm(Stages):
-    """The LLVM IR of each kernel (`finch llvm`)."""
-
-    def kernel(self, event: KernelEvent) -> None:
-        print(title(event, comment=";"))
-        print(llvm_text(event.residual))
-
-
-class Assembly(Stages):
-    """The machine code of each kernel (`finch asm`)."""
-
-    def kernel(self, event: KernelEvent) -> None:
-        print(title(event))
-        print(assembly_text(event.residual))
+        print(title(event, self.comment))
+        print(self.text(event.residual))
 
 
 #: the observers of one stage, by the command that prints it
-LOOKS: dict[str, type[Any]] = {
+LOOKS: dict[str, Callable[[], Any]] = {
     "normalize": Passes,
     "explain": Explanations,
-    "residual": Residuals,
-    "llvm": Llvm,
-    "asm": Assembly,
+    "residual": partial(Listings, listing),
+    "llvm": partial(Listings, llvm_text, ";"),
+    "asm": partial(Listings, assembly_text),
 }
 
 
@@ -180,7 +169,4 @@ def title(event: KernelEvent, comment: str = "#", number: int | None = None) -> 
 
 def _table(heading: str, counts: Counter[str]) -> str:
     ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    rows = [(heading, "times"), *((name, str(n)) for name, n in ordered)]
-    rows.append(("total", str(counts.total())))
-    left, right = (max(len(row[k]) for row in rows) for k in (0, 1))
-    return "\n".join(f"{name:<{left}}  {number:>{right}}" for name, number in rows)
+    return table([(heading, "times"), *ordered, ("total", counts.total())])

@@ -31,7 +31,6 @@ class WatchingHost(ExecutingHost):
         self.is_whole = False
 
     def of(self, about: Any) -> tuple[list[Any], int]:
-        """The first values of a statement, or of a loop's variable, and how many there were in all."""
         key: Any = getattr(about, "variable", about)
         if isinstance(about, ir.Set):
             key = about.cell, about.value

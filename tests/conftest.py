@@ -26,10 +26,15 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ["FINCH_CHECK"] = "1"
 
 
-#: how long an example or its making takes says nothing on a machine that has other work
-UNHURRIED = [HealthCheck.too_slow]
-settings.register_profile("unhurried", settings(), deadline=None, suppress_health_check=UNHURRIED)
-settings.load_profile("unhurried")
+#: How long an example or its making takes says nothing on a machine that has other work. Examples are the
+#: same in each run, so that no change is blamed for what another finds; who asks for more gets new ones.
+settings.register_profile(
+    "same",
+    deadline=None,
+    derandomize=not {"ARRAYS", "PLANS"} & {*os.environ},
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.load_profile("same")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -83,6 +88,12 @@ def checked_native_code(request: pytest.FixtureRequest) -> Iterator[None]:
         if request.node.get_closest_marker("checked"):
             patch.setenv("FINCH_CHECKED", "1")
         yield
+
+
+@pytest.fixture
+def plainly() -> Callable[[bool], None]:
+    """Says whether LLVM's passes are left out from now on, up to the end of the test."""
+    return compile_plainly
 
 
 @pytest.fixture

@@ -26,10 +26,13 @@ from finchlang.array import (
     creation,
     elementwise,
     fft,
+    indexing,
     linalg,
     namespace_info,
     numpy_functions,
     ordering,
+    products,
+    reductions,
     reshaping,
 )
 from finchlang.array.compute import compute, plan, todense
@@ -38,13 +41,13 @@ from finchlang.array.creation import *
 from finchlang.array.elementwise import *
 from finchlang.array.expression import Array
 from finchlang.array.frozen import FrozenArray, frozen
-from finchlang.array.indexing import argmax, argmin, flip, take
+from finchlang.array.indexing import *
 from finchlang.array.namespace_info import *
 from finchlang.array.namespace_info import device_of, size_of  # noqa: F401
 from finchlang.array.numpy_functions import *
 from finchlang.array.ordering import *
-from finchlang.array.products import dot, einsum, matmul, tensordot, vecdot
-from finchlang.array.reductions import all, any, count_nonzero, max, mean, min, prod, std, sum, var
+from finchlang.array.products import *
+from finchlang.array.reductions import *
 from finchlang.array.reshaping import *
 
 __array_api_version__ = "2024.12"
@@ -52,37 +55,16 @@ __array_namespace_info__ = namespace_info.Info
 bool = namespace_info.bool_
 newaxis = None
 
-__all__ = [
-    "Array",
-    "FrozenArray",
-    "frozen",
-    "__array_api_version__",
-    "__array_namespace_info__",
-    "all",
-    "any",
-    "argmax",
-]
-__all__ += ["argmin", "bool", "compute", "count_nonzero", "dot", "e", "einsum", "flip", "inf"]
-__all__ += [
-    "fft",
-    "linalg",
-    "matmul",
-    "max",
-    "mean",
-    "min",
-    "nan",
-    "newaxis",
-    "pi",
-    "plan",
-    "prod",
-    "std",
-    "sum",
-]
-__all__ += ["take", "tensordot", "todense", "var", "vecdot"]
+__all__ = ["Array", "FrozenArray", "__array_api_version__", "__array_namespace_info__", "bool"]
+__all__ += ["compute", "e", "fft", "frozen", "inf", "linalg", "nan", "newaxis", "pi", "plan"]
+__all__ += ["todense"]
 __all__ += concatenation.__all__
 __all__ += creation.__all__
 __all__ += elementwise.__all__
+__all__ += indexing.__all__
 __all__ += namespace_info.__all__
 __all__ += numpy_functions.__all__
 __all__ += ordering.__all__
+__all__ += products.__all__
+__all__ += reductions.__all__
 __all__ += reshaping.__all__

@@ -19,7 +19,7 @@ from finchlang.levels.element import typed_literal
 from finchlang.levels.level import Swizzled, level_of
 from finchlang.levels.scalars import Scalar as ScalarLevel
 from finchlang.syntax import nodes as ast, traversal as trees, types
-from finchlang.tensors.formats import Format, modes_of
+from finchlang.tensors.formats import Format
 from finchlang.tensors.memory import Memory
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, body_of, swizzled
 from finchlang.text.print import pretty
@@ -137,11 +137,8 @@ def _bound(program: Program, nodes: list[Expression]) -> dict[str, Any]:
     values: dict[str, Any] = {name: nodes[n].value for n, name in program.operands.items()}  # type: ignore
     values |= {name: nodes[n].numbers[k] for (n, k), name in program.numbers.items()}
     values |= {name: nodes[n].shape[k] for (n, k), name in program.sizes.items()}
-    for name, format, places in program.tensors:
-        if name in program.sized:
-            values[name] = sized_tensor(format, tuple([nodes[n].shape[k] for n, k in places]))
-        else:
-            values[name] = new_tensor(format, program.rooms.get(name))
+    for name, format, _ in program.tensors:
+        values[name] = new_tensor(format, program.rooms.get(name))
     return values
 
 
@@ -165,10 +162,6 @@ def new_tensor(format: Format, rooms: list[int] | None = None) -> Any:
         spare = [np.empty(room, array.dtype) for room, array in pairs]
         tensor.back_buffer = Memory(own.shape, spare, own.counters)
     return swizzled(tensor, format)
-
-
-def sized_tensor(format: Format, shape: tuple[int, ...]) -> Any:
-    return swizzled(Tensor(level_of(format), *[shape[p - 1] for p in modes_of(format)]), format)
 
 
 def _remember(program: Program, values: dict[str, Any]) -> None:
@@ -339,10 +332,8 @@ def plan(*arrays: Any, reorder: str = "exact") -> str:
         kind = types.type_of_value(value)
         if kind is not None:
             lines.append(f"{name} = {pretty(plain(typed_literal(value, kind)))}")
-    for name, format, places in program.tensors:
-        is_sized = name in program.sized
-        shape = tuple([found.nodes[n].shape[k] for n, k in places]) if is_sized else ()
-        lines.append(f"{name} = {_made(format, shape)}")
+    for name, format, _ in program.tensors:
+        lines.append(f"{name} = {_made(format, ())}")
     lines += [f"# {text}" for _, text in program.decisions]
     lines += [pretty(program.kernel), *(f"println({name})" for name in program.results)]
     text = "\n".join(lines) + "\n"

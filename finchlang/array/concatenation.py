@@ -9,22 +9,21 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.algebra.index_map import HalfIndex, Wrapped, value
-from finchlang.array import expression as lazy, inferred_values, reshaping
+from finchlang.algebra.index_arithmetic import ZERO, plus
+from finchlang.algebra.index_map import HalfIndex, Wrapped, moved, value
+from finchlang.array import expression as lazy, reshaping
 from finchlang.array.compute import todense
 from finchlang.array.elementwise import number
 from finchlang.array.expression import Array
-from finchlang.array.index_paths import accessed, beyond, loops_of
+from finchlang.array.index_paths import beyond, loops_of
 from finchlang.array.indexing import LISTED, IndexedPart, along, take
+from finchlang.array.inferred_values import Values, op_node, unknown_values, values_of
 from finchlang.array.operands import as_expression, operands
 from finchlang.array.products import tensordot
 from finchlang.array.promotion import listed, normalized_axis
 from finchlang.array.to_program import Lowering, lowers, plain
-from finchlang.levels.element import Element
-from finchlang.levels.sparse_list import SparseList
 from finchlang.syntax.nodes import Access, Call, Index, Literal, Node, Variable
 from finchlang.syntax.types import Bool
-from finchlang.tensors.tensor import Tensor
 
 __all__ = ["block", "column_stack", "concat", "diagonal", "dstack", "hstack", "kron", "repeat"]
 __all__ += ["roll", "stack", "tile", "tril", "triu", "unstack", "vstack"]
@@ -32,10 +31,9 @@ __all__ += ["roll", "stack", "tile", "tril", "triu", "unstack", "vstack"]
 
 class Concat(lazy.Expression):
     """Arrays one after the other along an axis. `numbers` are the offsets of the parts, then the total
-    size. A part but the last that is not missing by itself out of its range (`_is_covered`) has a mark
-    that is; marks follow the parts in `args`, and `marked` are the numbers of their parts."""
+    size."""
 
-    __slots__ = ("axis", "marked", "numbers")
+    __slots__ = ("axis", "numbers")
     has_cases = True
 
     def __init__(self, parts: list[lazy.Expression], axis: int):
@@ -43,38 +41,16 @@ class Concat(lazy.Expression):
         self.axis, self.numbers = axis, (0, *accumulate(sizes))
         first = parts[0].shape
         self.shape = (*first[:axis], self.numbers[-1], *first[axis + 1 :])
-        self.marked = tuple([k for k, p in enumerate(parts[:-1]) if not _is_covered(p, axis)])
-        marks = [_mark(sizes[k]) for k in self.marked]
-        self.args, self.values = (*parts, *marks), _values_of_parts(parts)
-        self.static = Concat, axis, self.marked
+        self.args, self.values, self.static = (*parts,), _values_of_parts(parts), (Concat, axis)
 
 
-def _values_of_parts(parts: list[lazy.Expression]) -> inferred_values.Values:
+def _values_of_parts(parts: list[lazy.Expression]) -> Values:
     """The whole has the fill of the parts if all but constants have the same one."""
     sparse = [part for part in parts if type(part) is not lazy.Constant] or parts
     fills = [part.values.fill for part in sparse if part.values.is_fill]
     if fills and fills.count(fills[0]) == len(fills):
-        return inferred_values.values_of(fills[0], True)
-    return inferred_values.unknown_values(parts[0].values.type)
-
-
-def _mark(size: int) -> lazy.Expression:
-    """A vector of True that stores nothing: missing only out of range, it tells the places of a part."""
-    return as_expression(Tensor(SparseList(Element(Literal(True))), size))
-
-
-def _is_covered(node: lazy.Expression, axis: int) -> bool:
-    """Whether a node is missing by itself where the coordinate of an axis is out of range."""
-    if isinstance(node, lazy.View):
-        own = [k for k, p in enumerate(node.places) if p == axis]
-        return any([_is_covered(node.args[0], k) for k in own])
-    if isinstance(node, IndexedPart):
-        is_plain = LISTED not in node.kinds and axis in node.places
-        return is_plain and _is_covered(node.args[0], node.places.index(axis))
-    if isinstance(node, lazy.Reshape):
-        modes = next((modes for modes, places in node.groups if axis in places), ())
-        return any([_is_covered(node.args[0], mode) for mode in modes])
-    return isinstance(node, (lazy.Leaf, lazy.Reduce))
+        return values_of(fills[0], True)
+    return unknown_values(parts[0].values.type)
 
 
 def _is_listed(node: lazy.Expression) -> bool:
@@ -86,34 +62,25 @@ def _is_listed(node: lazy.Expression) -> bool:
 
 @lowers(Concat)
 def _concat(to: Lowering, node: Concat, indices: tuple[Node, ...]) -> Node:
-    index, last = indices[node.axis], len(node.args) - len(node.marked)
+    index, last = indices[node.axis], len(node.args) - 1
     if len(loops_of(index)) > 1 or isinstance(_first(index), HalfIndex):
         # where several loops go over the axis, or a part of one, cases would multiply: it is stored first
         to.tensor(node)
         return to.value(node, indices)
-    total = to.number(node, last)
+    # comparing a loop's own index splits the loop: rows of two CSR matrices are stacked in 5 ms, not 34
+    place, shift = moved(index) or (value(index), ZERO)
+    total = to.number(node, last + 1)
     found: Node = plain(node.values.fill)
-    for k in reversed(range(last)):
+    for k in reversed(range(last + 1)):
         part = node.args[k]
         if _is_listed(part):
             to.tensor(part)
         own = beyond(index, to.number(node, k) if k else Literal(0), total)
         element = to.value(part, (*indices[: node.axis], own, *indices[node.axis + 1 :]))
-        if k == last - 1:
-            found = element
-            continue
-        if isinstance(index, Index):
-            # the comparison splits the loop: rows of two CSR matrices are stacked in 5 ms, not 34
-            is_here = Call(inferred_values.op_node("<="), (index, to.number(node, k + 1)))
-        elif k in node.marked:
-            mark: Any = node.args[last + node.marked.index(k)]
-            mark = accessed(Variable(to.operand(mark)), (own,))
-            is_here = Call(inferred_values.op_node("coalesce"), (mark, Literal(False)))
-        else:  # `coalesce(part, fill)`: where the part is missing, the later parts replace the fill
-            assert isinstance(element, Call)
-            found = Call(element.op, (element.args[0], found))
-            continue
-        found = Call(inferred_values.op_node("ifelse"), (is_here, element, found))
+        if k < last:
+            is_here = Call(op_node("<="), (place, plus(to.number(node, k + 1), shift, -1)))
+            element = Call(op_node("ifelse"), (is_here, element, found))
+        found = element
     return found
 
 
@@ -176,7 +143,7 @@ class Triangle(lazy.Expression):
 
     def __init__(self, op: str, shape: tuple[int, ...], k: int):
         self.op, self.shape, self.args, self.numbers = op, shape, (), (k,)
-        self.values, self.static = inferred_values.unknown_values(Bool), (Triangle, op, len(shape))
+        self.values, self.static = unknown_values(Bool), (Triangle, op, len(shape))
 
 
 @lowers(Triangle)
@@ -185,9 +152,9 @@ def _triangle(to: Lowering, node: Triangle, indices: tuple[Node, ...]) -> Node:
     k = to.number(node)
     if isinstance(row, Index) and isinstance(column, Index):
         mask = Call(Variable("UpTriMask" if node.op == ">=" else "LoTriMask"), ())
-        return Access(mask, (row, Call(inferred_values.op_node("-"), (column, k))))
-    shifted = Call(inferred_values.op_node("+"), (value(row), k))
-    return Call(inferred_values.op_node(node.op), (value(column), shifted))
+        return Access(mask, (row, Call(op_node("-"), (column, k))))
+    shifted = Call(op_node("+"), (value(row), k))
+    return Call(op_node(node.op), (value(column), shifted))
 
 
 def _within(op: str, x: Any, k: int) -> Array:

@@ -177,14 +177,6 @@ class Reshape(Expression):
         self.args, self.groups, self.shape, self.values = (arg,), groups, shape, arg.values
         self.static = Reshape, groups, len(shape)
 
-    @property
-    def is_joined(self) -> bool:
-        """Whether it only joins modes: each mode of the result is one or several of the argument, and
-        none has size 1."""
-        modes = sum([len(modes) for modes, _ in self.groups])
-        fewer = all([len(places) == 1 for _, places in self.groups])
-        return fewer and modes == len(self.args[0].shape) and len(self.groups) == len(self.shape)
-
 
 @lru_cache(4096)
 def _usual_result(op: Any, *args: inferred_values.Values) -> inferred_values.Values | None:

@@ -26,6 +26,8 @@ from finchlang.tensors.array_base import ArrayMethods, is_whole
 from finchlang.tensors.take import taken
 from finchlang.tensors.tensor import SwizzledTensor, Tensor
 
+__all__ = ["argmax", "argmin", "flip", "take"]
+
 ALL, AT, WINDOW, SLICE, LISTED, TAKEN = "all", "at", "window", "slice", "listed", "taken"
 
 

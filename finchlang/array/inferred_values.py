@@ -64,26 +64,13 @@ class StoredValues:
         return stored_of, (self.format,)
 
 
-_formats: dict[int, tuple[Any, StoredValues]] = {}
-_known: dict[Any, StoredValues] = {}
-
-
+@lru_cache(4096)
 def stored_of(format: Format) -> StoredValues:
     """The StoredValues of a format. Raises TypeError for a format of pairs."""
-    found = _formats.get(id(format))
-    if found is not None:
-        return found[1]
-    stored = _known.get(format)
-    if stored is None:
-        level = level_of(format)
-        if isinstance(level.element_type, PairType):
-            raise TypeError("there are no arrays of pairs")
-        values = values_of(level.fill, not level.is_all_dense)
-        stored = _known[format] = StoredValues(format, values)
-    if len(_formats) > 4096:
-        _formats.clear()
-    _formats[id(format)] = format, stored
-    return stored
+    level = level_of(format)
+    if isinstance(level.element_type, PairType):
+        raise TypeError("there are no arrays of pairs")
+    return StoredValues(format, values_of(level.fill, not level.is_all_dense))
 
 
 def op_node(op: Any) -> Node:

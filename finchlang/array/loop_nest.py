@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
+from typing import Any
 
 from finchlang.algebra.absence import Absence, Where, either
 from finchlang.algebra.expression_types import Names, annotate
@@ -17,6 +18,13 @@ from finchlang.levels.level import Level, level_of
 from finchlang.syntax.nodes import Access, Index, Literal, Node
 from finchlang.syntax.types import TYPES
 from finchlang.tensors.formats import Format, modes_of
+
+
+def levels_at(format: Format, indices: Sequence[Any]) -> list[tuple[Any, Level]]:
+    """The index of each mode of a tensor with the mode's level, the outermost first."""
+    stored = level_of(format)
+    parts = zip(stored.levels(), stored.sizes(modes_of(format)), strict=True)
+    return [(indices[mode - 1], level) for level, own in parts for mode in own[::-1]]
 
 
 @record
@@ -33,10 +41,8 @@ class Read:
     def levels(self) -> list[tuple[Node, Level]]:
         """The index of each mode with its level, the outermost first. A mode whose index map has several
         loop indices is there with each of them, and an index in the maps of several modes with each."""
-        format = level_of(self.format)
-        parts = zip(format.levels(), format.sizes(modes_of(self.format)), strict=True)
-        places = [(level, self.indices[mode - 1]) for level, own in parts for mode in own[::-1]]
-        return [(index, level) for level, place in places for index in loops_of(place)]
+        places = levels_at(self.format, self.indices)
+        return [(index, level) for place, level in places for index in loops_of(place)]
 
     @cached_property
     def is_reshaped(self) -> bool:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from finchlang.array.expression import Array, Expression, Leaf, NumberOperand, converted
-from finchlang.array.inferred_values import StoredValues, stored_of
+from finchlang.array.inferred_values import stored_of
 from finchlang.array.promotion import promoted, type_of
 from finchlang.base.errors import FinchError
 from finchlang.syntax.types import PairType, foreign, type_of_value
@@ -16,17 +16,9 @@ from finchlang.tensors.adopt import as_tensor, is_pydata, is_scipy, layout_of_ar
 from finchlang.tensors.array_base import LazyTensor, NotAnArray
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 
-# each SwizzledTensor has a format object of its own, so these are by the id of the body's format, which
-# is kept with the value so that the id is not used again
-_swizzled: dict[tuple[int, tuple[int, ...]], tuple[Any, StoredValues]] = {}
 
-
-def _leaf_of_swizzled(value: SwizzledTensor) -> Leaf:
-    key = id(value.body.format), value.permutation
-    found = _swizzled.get(key)
-    if found is None:
-        found = _swizzled[key] = value.body.format, stored_of(value.format)
-    return Leaf(value, found[1])
+def _leaf_of_tensor(value: Any) -> Expression:
+    return Leaf(value, stored_of(value.format))
 
 
 def _leaf_of_array(value: np.ndarray) -> Expression:
@@ -43,14 +35,13 @@ def _leaf_of_matrix(value: Any) -> Expression:
     if value.format in ("csc", "csr") and value.ndim == 2:
         by_rows = value.format == "csr"
         return Leaf(value, stored_of(matrix_format(value.dtype, value.indices.dtype, by_rows)))
-    tensor: Any = as_tensor(value)
-    return Leaf(tensor, stored_of(tensor.format))
+    return _leaf_of_tensor(as_tensor(value))
 
 
 _MAKERS: dict[type, Callable[[Any], Expression]] = {
-    Tensor: lambda value: Leaf(value, stored_of(value.format)),
-    Scalar: lambda value: Leaf(value, stored_of(value.format)),
-    SwizzledTensor: _leaf_of_swizzled,
+    Tensor: _leaf_of_tensor,
+    Scalar: _leaf_of_tensor,
+    SwizzledTensor: _leaf_of_tensor,
     np.ndarray: _leaf_of_array,
     Array: lambda value: value.node,
 }

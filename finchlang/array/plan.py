@@ -4,8 +4,6 @@ read."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from itertools import permutations
 from math import prod
 
 from finchlang.array.cost import full_levels, intersections
@@ -182,25 +180,6 @@ def index_type(nest: LoopNest) -> Type:
     most = max([most, *[nest.extents[index] for index in nest.kept]])
     found = max(listed, key=lambda type: type.highest, default=Int64)
     return found if most <= found.highest else Int64
-
-
-def joining(
-    nest: LoopNest, plan: Plan, groups: Sequence[tuple[Index, ...]], fill: Literal
-) -> Plan | None:
-    """The plan of a result in which each group of indices is joined into one mode, so that the loops of a
-    group must be consecutive; None if an operand is stored in another order, or is looked up."""
-    format = level_of(plan.format)
-    levels = [level.is_dense for level in format.levels() for _ in range(level.modes)]
-    are_dense = dict(zip(plan.order, levels, strict=True))
-    sparse = [read for read in nest.reads if read.is_sparse]
-    for order in permutations(groups):
-        loops = tuple([index for group in order for index in group])
-        if not plan.followed and all([read.follows(loops) for read in sparse]):
-            level = nest_of([all([are_dense[i] for i in group]) for group in order], Element(fill))
-            permutation = tuple([groups.index(group) + 1 for group in reversed(order)])
-            told = f"{' '.join([i.name for i in loops])}, as modes become one"
-            return replace(plan, order=loops, format=permuted(level, permutation), told=told)
-    return None
 
 
 def _is_dense(

@@ -12,6 +12,8 @@ from finchlang.array.operands import operands
 from finchlang.array.promotion import broadcast_shapes, normalized_axis, with_letters
 from finchlang.syntax.types import Bool
 
+__all__ = ["dot", "einsum", "matmul", "tensordot", "vecdot"]
+
 
 def _product(a: Expression, b: Expression) -> Expression:
     """The products of elements; of Bools whether both are true."""

@@ -21,6 +21,8 @@ from finchlang.syntax.types import Int64, UInt64
 from finchlang.tensors.formats import modes_of
 from finchlang.tensors.tensor import SwizzledTensor, Tensor
 
+__all__ = ["all", "any", "count_nonzero", "max", "mean", "min", "prod", "std", "sum", "var"]
+
 
 def reduced(op: Any, arg: Expression, axis: Any, keepdims: bool) -> Expression:
     """A reduction over some axes, None for all. Raises TypeError for an operator without an identity."""

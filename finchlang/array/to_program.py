@@ -12,13 +12,13 @@ from typing import Any, cast
 from finchlang.algebra.absence import NEVER, Where
 from finchlang.algebra.program_context import ONE
 from finchlang.array import expression as lazy
-from finchlang.array.index_paths import accessed, goes_beyond, is_path, joined, loops_of
+from finchlang.array.index_paths import accessed, goes_beyond, is_path, loops_of
 from finchlang.array.inferred_values import identity_of, op_node, values_of
 from finchlang.array.logical.form import Place
 from finchlang.array.logical.rebuild import Graph, LogicalPlanner
 from finchlang.array.logical.stats import entries_of
 from finchlang.array.loop_nest import LoopNest, Read, absence_of
-from finchlang.array.plan import Plan, joining, planned
+from finchlang.array.plan import Plan, planned
 from finchlang.base.records import record
 from finchlang.levels.element import Element
 from finchlang.levels.level import level_of
@@ -50,7 +50,6 @@ class Program:
     dense_of_sparse: tuple[int, ...]  # the nodes of results that are dense though an operand is not
     decisions: tuple[tuple[str, str], ...]  # the candidates with their costs, as notes
     is_counted: bool  # whether the plan depends on how many entries operands store
-    sized: frozenset[str]  # the tensors that are made with the shape of their node
     #: how many entries the arrays of small results had the last time
     rooms: dict[str, list[int] | None] = field(default_factory=dict)
 
@@ -95,7 +94,6 @@ class Lowering:
         self.types: dict[str, types.Type] = {}  # of numbers and sizes
         self.expected: dict[str, float] = {}  # numbers of entries of tensors
         self.is_counted = False
-        self.sized: frozenset[str] = frozenset()
         self.shared: set[int] = set()
         self._loops, self.has_sparse = _Loops(), False
 
@@ -149,10 +147,9 @@ class Lowering:
 
     # ------------------------------------------------------------------------------- statements
 
-    def tensor(self, node: lazy.Expression, through: bool = True) -> str:
+    def tensor(self, node: lazy.Expression) -> str:
         """The name of the tensor that holds a node, written by a loop nest of its own before the present
-        one. A Reshape that only joins modes loops over the modes of its argument, if they can be in that
-        order (`through`): joining indices is cheaper than dividing one (a tenth of the time of `kron`)."""
+        one."""
         known = self.tensors.get(self.number_of(node))
         if known is not None:
             return known[0]
@@ -162,9 +159,6 @@ class Lowering:
             reduced, op, start = node.axes, op_node(node.op), identity_of(node.op, node.values.type)
         else:
             arg, reduced, op, start = node, (), ast.Variable("initwrite"), node.values.fill
-        is_joined = through and isinstance(node, lazy.Reshape) and node.is_joined
-        if is_joined := is_joined and self.number_of(node) not in self.given:
-            (arg,) = node.args
         letters = [_NAMES[k] if k < len(_NAMES) else f"i{k + 1}" for k in range(len(arg.shape))]
         own = tuple(map(ast.Index, letters))
         lower = LOWERINGS[type(node)]  # not `value`, which would read the tensor being made
@@ -186,15 +180,6 @@ class Lowering:
         nest = LoopNest(kept, others, values, reads, extents, absent)
         plan, name = planned(nest, self.is_dense), f"t{len(self.tensors)}"
         target: ast.Access = ast.Access(ast.Variable(name), kept)
-        if is_joined:
-            groups = [tuple([own[k] for k in modes]) for modes, _ in node.groups]  # type: ignore[attr-defined]
-            found = joining(nest, plan, groups, node.values.fill)
-            if found is None:
-                self._loops = outer
-                return self.tensor(node, False)
-            plan, self.sized = found, self.sized | {name}
-            sizes = [[self.size(arg, k) for k in modes] for modes, _ in node.groups]  # type: ignore[attr-defined]
-            target = accessed(ast.Variable(name), list(map(joined, groups, sizes)))
         order, format = plan.order, self.given.get(self.number_of(node)) or plan.format
         self.is_counted = self.is_counted or plan.is_counted
         if order:
@@ -285,7 +270,6 @@ class Lowering:
             dense if self.has_sparse else (),
             decisions,
             self.is_counted,
-            self.sized,
         )
 
     def _shared(self, results: tuple[lazy.Expression, ...]) -> set[int]:

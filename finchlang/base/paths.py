@@ -75,6 +75,15 @@ def replace_file(file: Path, path: str, write: Callable[[BinaryIO], None]) -> No
             new.unlink(missing_ok=True)
 
 
+def replace_text(path: str, text: str) -> None:
+    """Write a text as `replace_file` does."""
+
+    def put(out: BinaryIO) -> None:
+        out.write(text.encode("utf-8"))
+
+    replace_file(Path(path), path, put)
+
+
 def replace_folder(folder: Path, path: str, write: Callable[[Path], None]) -> None:
     """As `replace_file`, for a format that is a folder, which replaces only a folder of the same format.
     It has a name from the start, so SIGTERM is delayed. Raises FinchError "I/O" or "resource"."""

@@ -11,18 +11,24 @@ from finchlang.denote.shape_arithmetic import tensors_of
 from finchlang.syntax import nodes as ast, traversal as trees
 
 READ, UPDATE = ast.MODES
+#: by a tensor's name its mode, or None where it must not be used
+Modes = dict[str, str | None]
 #: operators that do not look at the old value
 WRITES = ast.Variable("initwrite"), ast.Variable("overwrite")
 
 
-def check_life_cycle(program: ast.Node) -> None:
-    """Raises FinchError of kind life cycle for a tensor that a statement of its scope reads and updates, or
+def check_life_cycle(program: ast.Node) -> dict[int, str]:
+    """The mode that each `@mode` in a program asks for, by the node's `id`.
+
+    Raises FinchError of kind life cycle for a tensor that a statement of its scope reads and updates, or
     updates by two operators; that is used before it is declared, or declared outside of its scope; and for
     a freeze or thaw in the wrong mode."""
     declared = {n.tensor.name for n in trees.walk(program) if isinstance(n, ast.Declare)}
     bound = {n.variable.name for n in trees.walk(program) if isinstance(n, ast.Define)}
     used = {t.name for n in trees.walk(program) for t in _named(n)} - bound
-    _ScopeWalk().scope(program, dict.fromkeys(used - declared, READ), used - declared, READ)
+    walk, given = _ScopeWalk(), Modes((name, READ) for name in used - declared)
+    walk.scope(program, given, {**given}, READ)
+    return walk.asked
 
 
 def _named(node: ast.Node) -> Iterator[ast.Variable]:
@@ -34,6 +40,7 @@ def _named(node: ast.Node) -> Iterator[ast.Variable]:
 
 class _ScopeWalk:
     def __init__(self) -> None:
+        self.asked: dict[int, str] = {}  # what `@mode` is, by its id
         self.formulas: dict[str, ast.Node] = {}  # what `let` binds as tensors
         # where a statement reads tensors, and where it updates them, by which operators
         self.reads: dict[str, Span | None] = {}
@@ -42,8 +49,8 @@ class _ScopeWalk:
     def scope(
         self,
         node: ast.Node,
-        own: dict[str, str | None],
-        visible: set[str],
+        own: Modes,
+        visible: Modes,
         start: str | None = None,
     ) -> None:
         """A scope. `own` are the tensors that belong to it already, with their modes; those that it
@@ -58,12 +65,13 @@ class _ScopeWalk:
                 if s.tensor.name in visible:
                     raise _wrong(s.tensor.name, "changes its mode outside of its scope", s.span)
                 own[s.tensor.name] = start
-        visible = visible | own.keys()
         for s in statements:
             self.statement(s, own)
-            self.inside(s, visible)
+            # its initial value is computed before a tensor is declared
+            before = Modes({s.tensor.name: READ} if isinstance(s, ast.Declare) else {})
+            self.inside(s, visible | own | before)
 
-    def statement(self, node: ast.Node, own: dict[str, str | None]) -> None:
+    def statement(self, node: ast.Node, own: Modes) -> None:
         """The effect of a statement on the tensors of the scope."""
         self.reads, self.updates = {}, {}
         self.note(node)
@@ -87,7 +95,7 @@ class _ScopeWalk:
                 raise _wrong(name, "is updated already", node.span)
             own[name] = READ if isinstance(node, ast.Freeze) else UPDATE
 
-    def inside(self, node: ast.Node, visible: set[str]) -> None:
+    def inside(self, node: ast.Node, visible: Modes) -> None:
         if isinstance(node, (ast.Loop, ast.Sieve, ast.Define)):
             self.check_visible(trees.head(node), visible)
             if isinstance(node, ast.Define):
@@ -103,12 +111,14 @@ class _ScopeWalk:
         if isinstance(node.value, ast.Formula):
             self.formulas[node.variable.name] = node.value
 
-    def check_visible(self, node: ast.Node, visible: set[str]) -> None:
+    def check_visible(self, node: ast.Node, visible: Modes) -> None:
         for n in trees.walk(node):
             for tensor in _named(n):
                 if tensor.name not in visible and tensor.name not in self.formulas:
                     what = "is used outside of the scope that declares it"
                     raise _wrong(tensor.name, what, n.span)
+            if isinstance(n, ast.Mode):
+                self.asked[id(n)] = visible.get(n.tensor.name) or READ
 
     def note(self, node: ast.Node) -> None:
         match node:
@@ -130,7 +140,7 @@ class _ScopeWalk:
                         self.reads.setdefault(found.name, node.span)
 
 
-def _check_is_declared(name: str, own: dict[str, str | None], span: Span | None) -> None:
+def _check_is_declared(name: str, own: Modes, span: Span | None) -> None:
     if own[name] is None:
         raise _wrong(name, "is used before its declaration in this scope", span)
 

@@ -26,7 +26,6 @@ from finchlang.syntax.types import Int64, Type, type_of_dtype
 from finchlang.tensors.convert import convert
 from finchlang.tensors.entries import mirrored
 from finchlang.tensors.formats import modes_of, nest_of
-from finchlang.tensors.pack import aligned_storage
 from finchlang.tensors.tensor import AnyTensor, Scalar, SwizzledTensor, Tensor, body_of
 
 #: the structures of matrices of which a file holds one triangle
@@ -152,7 +151,7 @@ class _Reader:
         level, storage = self._levels(self.parsed.level, 0, 1, False)
         if not shape:
             return Scalar(level.fill.value, storage[0]["val"][0])
-        body = Tensor.from_storage(level, shape, aligned_storage(storage), checked=False)
+        body = Tensor.from_storage(level, shape, storage, checked=False)
         try:
             body.validate()
         except FinchError as error:

@@ -162,6 +162,19 @@ class Host(ABC):
         elif otherwise is not None:
             otherwise()
 
+    def only_if(
+        self,
+        condition: Expr,
+        value: Callable[[], Expr],
+        name: str,
+        otherwise: Expr = code.FALSE,
+        **known: Fact,
+    ) -> Expr:
+        """`value()`, which is computed only where `condition` holds, else `otherwise`."""
+        found = self.cell(otherwise, name)
+        self.branch(condition, lambda: self.set(found, value()))
+        return self.get(found, **known)
+
     @abstractmethod
     def loop(self, condition: Callable[[], Expr], body: Body, is_endless: bool = False) -> None:
         """While `condition` holds, run `body`. `is_endless` as in `ir.WhileLoop`."""

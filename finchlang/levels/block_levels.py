@@ -6,13 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from finchlang.base.errors import Bug, FinchError
+from finchlang.base.errors import Bug
 from finchlang.host.construct import ZERO, add, compare, const, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Cell, Expr
 from finchlang.levels import layout as lay, looplets as lp
 from finchlang.levels.level import Fiber, Indexed
-from finchlang.levels.pattern import reject_pattern
 from finchlang.levels.sparse_hash import SparseHash
 from finchlang.syntax.nodes import Node
 from finchlang.syntax.types import Int64
@@ -32,10 +31,7 @@ class OneBlock(Indexed):
     is_sequential = True
     out_of_order = SparseHash
     stores_fill = True
-
-    def __post_init__(self) -> None:
-        require_signed(self)
-        reject_pattern(self)
+    is_signed = True
 
     def region(self, host: Host, fiber: Fiber, size: Expr) -> tuple[Expr, Expr, Expr]:
         """(b, e, s): the coordinates b + 1 to e are stored, coordinate i at position s + i - b - 1."""
@@ -72,9 +68,6 @@ class OneBlock(Indexed):
         position, leave = self.enter(host, fiber, before, first)
         made = host.cell(first, "made")  # positions below this are assembled
 
-        def at(host: Host, i: Expr) -> Node:
-            return lp.Thunk(lambda host: self._write(host, fiber, position(host, i), made))
-
         def epilogue(host: Host) -> None:
             written = host.let(sub(host.get(store.stored), first), "written")
 
@@ -85,7 +78,8 @@ class OneBlock(Indexed):
 
             host.branch(compare("gt", written, 0), keep)
 
-        return lp.Lookup(at), epilogue
+        write = lp.entering(lambda host, i: self._write(host, fiber, position(host, i), made))
+        return write, epilogue
 
     def _write(self, host: Host, fiber: Fiber, where: Expr, made: Cell) -> tuple[Node, Any]:
         """Write at the position `where`; the positions skipped before it become fill."""
@@ -99,10 +93,3 @@ class OneBlock(Indexed):
 
         host.branch(compare("ge", q, host.get(made)), make)
         return fiber.entry(host, q, lambda: host.set(store.stored, add(q, 1)))
-
-
-def require_signed(level: Any) -> None:
-    """Raises FinchError "type" for an index type that cannot hold -1."""
-    if level.index.kind != "int":
-        name, why = type(level).__name__, "it stores -1 where nothing is stored"
-        raise FinchError("type", f"the index type of {name} must be signed: {why}")

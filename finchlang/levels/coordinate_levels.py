@@ -60,6 +60,7 @@ class Coordinates(Indexed):
     number: int = 1
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if isinstance(self.number, bool) or not 1 <= self.number <= 64:
             message = f"{type(self).__name__} has 1 to 64 modes, not {self.number}"
             raise FinchError("type", message)

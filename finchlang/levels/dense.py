@@ -9,7 +9,6 @@ from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay, looplets as lp
 from finchlang.levels.level import Dims, Fiber, Level, Storage
-from finchlang.levels.pattern import reject_pattern
 from finchlang.syntax.nodes import Node
 
 
@@ -24,15 +23,9 @@ class Dense(Level):
     has_gaps = False
     stores_fill = True
 
-    def __post_init__(self) -> None:
-        why = "would be true everywhere: a Dense level stores every coordinate"
-        reject_pattern(self, why, ", or a sparse level over Pattern()")
-
     def refill(self, host: Host, store: Storage, dims: Dims, count: Expr, value: Expr) -> None:
         self.lvl.refill(host, store.child, dims[:-1], mul(count, dims[-1]), value)
 
     def unfurl(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:
-        def body(host: Host, i: Expr) -> Node:
-            return fiber.child(add(mul(fiber.position, fiber.dims[-1]), sub(i, 1)), fiber.dirty)
-
-        return lp.Lookup(body)
+        before = mul(fiber.position, fiber.dims[-1])
+        return lp.Lookup(lambda host, i: fiber.child(add(before, sub(i, 1)), fiber.dirty))

@@ -65,11 +65,6 @@ class Interleaved(SparseCOO):
     def _arrays(self, store: Storage, name: str) -> tuple[Buffer, ...]:
         return tuple(store.buffers[f"{name}{k + 1}"] for k in range(self.number))
 
-    def declare(self, host: Host, store: Storage, dims: Dims) -> None:
-        super().declare(host, store, dims)
-        host.set(store.taken, code.ZERO)
-        host.set(store.buckets, code.ZERO)
-
     def assemble(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
         super().assemble(host, store, dims, start, stop)
         buckets = host.get(store.buckets, lower=code.ZERO)
@@ -185,11 +180,11 @@ class Interleaved(SparseCOO):
         def begin() -> None:
             """The new room becomes the bucket's next chunk."""
             chunk = host.let(code.op("idiv", end, code.const(_CHUNK)), "chunk", lower=code.ZERO)
-
-            def link() -> None:
-                host.store(store.next, code.sub(chunk, 1), e)
-
-            host.branch(code.compare("eq", end, 0), lambda: host.store(store.first, b, e), link)
+            host.branch(
+                code.compare("eq", end, 0),
+                lambda: host.store(store.first, b, e),
+                lambda: host.store(store.next, code.sub(chunk, 1), e),
+            )
             host.set(store.taken, code.add(taken, _CHUNK))
             host.grow(store.next, code.op("idiv", code.add(taken, _CHUNK), code.const(_CHUNK)))
             host.store(store.end, b, code.add(e, _CHUNK))

@@ -105,7 +105,8 @@ class Counted(LayoutPart):
 
 @record
 class Loose(StoredArray):
-    """An array outside of the chain; `length` gives how many entries are in use in a frozen tensor."""
+    """An array outside of the chain, behind its parts; `length` gives how many entries are in use in a
+    frozen tensor."""
 
     length: Callable[[ByName], int] = lambda storage: 0
 
@@ -233,7 +234,7 @@ def equal(
 ) -> Expr:
     """Whether the frozen items p and q are equal; `child` compares two positions of the child. It is not
     called for empty items, whose positions there may hold anything."""
-    if not layout:
+    if not layout or isinstance(layout[0], Loose):
         return child(p, q)
     part, *rest = layout
     if isinstance(part, Aside):
@@ -241,8 +242,6 @@ def equal(
     if isinstance(part, ChildPositions):
         a, b = (host.load(store.buffers[part.name], k, "position", lower=ZERO) for k in (p, q))
         return equal(host, store, tuple(rest), dims, a, b, child)
-    if isinstance(part, Loose):
-        return equal(host, store, tuple(rest), dims, p, q, child)
     if isinstance(part, Each):
         each = _leading(layout)
         same: Expr = TRUE
@@ -253,13 +252,11 @@ def equal(
             same = op("and", same, compare("eq", i, j))
             if one.empty is not None:
                 full = op("or", full, compare("ne", i, one.empty))
-        found, below = host.cell(same, "same"), layout[len(each) :]
 
-        def look() -> None:
-            host.set(found, equal(host, store, below, dims, p, q, child))
+        def same_below() -> Expr:
+            return equal(host, store, layout[len(each) :], dims, p, q, child)
 
-        host.branch(op("and", same, full), look)
-        return host.get(found)
+        return host.only_if(op("and", same, full), same_below, "same", same)
 
     def same_items(a: Expr, b: Expr) -> Expr:
         return equal(host, store, tuple(rest), dims, a, b, child)
@@ -270,13 +267,11 @@ def equal(
         return _all_equal(host, a, b, cells, same_items)
     assert isinstance(part, Offsets)
     (first, end), (other, stop) = (_range(host, store, part, k) for k in (p, q))
-    length, found = host.let(sub(end, first), "length"), host.cell(FALSE, "equal")
-
-    def compare_items() -> None:
-        host.set(found, _all_equal(host, first, other, length, same_items))
-
-    host.branch(compare("eq", length, sub(stop, other)), compare_items)
-    return host.get(found)
+    length = host.let(sub(end, first), "length")
+    is_as_long = compare("eq", length, sub(stop, other))
+    return host.only_if(
+        is_as_long, lambda: _all_equal(host, first, other, length, same_items), "equal"
+    )
 
 
 def _range(host: Host, store: Arrays, part: Offsets, k: Expr) -> tuple[Expr, Expr]:
@@ -303,7 +298,7 @@ def move(
 ) -> None:
     """Move the frozen item `source` down to `target` <= `source`. The items before `target` are in their
     final place, so its range begins where theirs ends. Items in the order they were made in stay."""
-    if not layout:
+    if not layout or isinstance(layout[0], Loose):
         child(source, target)
         return
     part, *rest = layout
@@ -318,16 +313,16 @@ def move(
     elif isinstance(part, Aside):
         move(host, store, part.parts, dims, source, target, lambda a, b: None)
         below(source, target)
-    elif isinstance(part, Loose):
-        below(source, target)
     elif isinstance(part, Grid):
         cells = host.let(part.cells(dims), "cells")
         a, b = (host.let(mul(k, cells), "first") for k in (source, target))
 
-        def one(k: Expr) -> None:
-            below(host.let(add(a, k), "a"), host.let(add(b, k), "b"))
-
-        host.count(ZERO, sub(cells, 1), one, "k")
+        host.count(
+            ZERO,
+            sub(cells, 1),
+            lambda k: below(host.let(add(a, k), "a"), host.let(add(b, k), "b")),
+            "k",
+        )
     elif isinstance(part, Offsets):
         array = store.buffers[part.name]
         start, stop = _range(host, store, part, source)

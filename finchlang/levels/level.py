@@ -11,13 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import takewhile
 from typing import Any, ClassVar
 
 import numpy as np
 
-from finchlang.base.errors import Bug, Span
+from finchlang.base.errors import Bug, FinchError, Span
 from finchlang.base.records import record
 from finchlang.host.construct import FALSE, ONE, TRUE, ZERO, compare, const
 from finchlang.host.interface import Host
@@ -59,6 +59,8 @@ class Level:
     lists_entries: ClassVar[bool] = False
     #: whether coordinates that were not written may be stored too (then no Pattern may be below)
     stores_fill: ClassVar[bool] = False
+    #: whether the index type must be signed, since -1 stands where nothing is stored
+    is_signed: ClassVar[bool] = False
     #: whether `declare` reads the arrays, to clear only what was set
     clears_entries: ClassVar[bool] = False
     #: whether the lengths in use of a frozen tensor's arrays follow from sizes and counters
@@ -66,6 +68,8 @@ class Level:
     #: arrays of which unwritten entries are read (the result does not depend on what they hold)
     anything: ClassVar[frozenset[str]] = frozenset()
     is_leaf: ClassVar[bool] = False
+    #: of a leaf: whether all that is stored is true; the level above tells whether it was written
+    is_pattern: ClassVar[bool] = False
     #: of a leaf: whether reading it gives a looplet; whether reducing into it may end the loops around
     is_structured: ClassVar[bool] = False
     is_short_circuit: ClassVar[bool] = False
@@ -73,6 +77,19 @@ class Level:
     merges: ClassVar[bool] = False
     #: whether a program's reduction operator is part of the level (see `combining`)
     combines: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        name = type(self).__name__
+        if (self.stores_fill or not self.has_gaps) and self.child.is_pattern:
+            why = f"{name} also stores coordinates that are not written"
+            message = (
+                f"{name}(Pattern()) cannot be: {why}, and a Pattern is true wherever it is stored"
+            )
+            hint = f"use {name}(Element(false)), or SparseList(Pattern())"
+            raise FinchError("type", message, hint=hint)
+        if self.is_signed and self.index_type.kind != "int":
+            why = "it stores -1 where nothing is stored"
+            raise FinchError("type", f"the index type of {name} must be signed: {why}")
 
     @cached_property
     def arrays(self) -> tuple[tuple[str, Type | None], ...]:
@@ -204,12 +221,12 @@ class Level:
 
     def declare(self, host: Host, store: Storage, dims: Dims) -> None:
         """Empty the storage for a tensor of the sizes `dims` (this level's own are the last)."""
-        offsets = [part for part in lay.offsets(self.layout) if part.while_written != lay.NOTHING]
-        for part in offsets:
-            host.set(store.counters[part.counter], ZERO)
-        for part in offsets:
-            host.grow(store.buffers[part.name], ONE)
-            host.store(store.buffers[part.name], ZERO, ZERO)
+        for cell in store.counters.values():
+            host.set(cell, ZERO)
+        for part in lay.offsets(self.layout):
+            if part.while_written != lay.NOTHING:
+                host.grow(store.buffers[part.name], ONE)
+                host.store(store.buffers[part.name], ZERO, ZERO)
         if not self.is_leaf:
             self.child.declare(host, store.child, self.below(dims))
 
@@ -271,10 +288,7 @@ class Level:
 
     def equal(self, host: Host, store: Storage, dims: Dims, p: Expr, q: Expr) -> Expr:
         """Whether the frozen fibers at positions p and q hold the same."""
-
-        def child(a: Expr, b: Expr) -> Expr:
-            return self.child.equal(host, store.child, self.below(dims), a, b)
-
+        child = partial(self.child.equal, host, store.child, self.below(dims))
         return lay.equal(host, store, self.layout, dims, p, q, child)
 
     def move(self, host: Host, store: Storage, dims: Dims, source: Expr, target: Expr) -> None:
@@ -289,11 +303,9 @@ class Level:
 
     def truncate(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         """Drop the frozen fibers from position `count` on."""
-
-        def tell(counter: str, number: Expr) -> None:
-            host.set(store.counters[counter], number)
-
-        count = lay.positions(host, store, self.layout, dims, count, tell)
+        count = lay.positions(
+            host, store, self.layout, dims, count, lambda c, n: host.set(store.counters[c], n)
+        )
         if not self.is_leaf:
             self.child.truncate(host, store.child, self.below(dims), count)
 

@@ -116,6 +116,11 @@ class Thunk(Looplet):
     preamble: Callable[[Host], tuple[ast.Node, Callable[[Host], None] | None]]
 
 
+def entering(enter: Callable[[Host, Expr], tuple[ast.Node, Any]]) -> Lookup:
+    """A lookup whose payloads are thunks: `enter(host, i)` is the first part of that at coordinate i."""
+    return Lookup(lambda host, i: Thunk(lambda host: enter(host, i)))
+
+
 def delayed(make: Callable[[Host], ast.Node]) -> Thunk:
     """A thunk that does no more than to make its body."""
     return Thunk(lambda host: (make(host), None))

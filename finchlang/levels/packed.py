@@ -19,7 +19,6 @@ from finchlang.levels.element import differs
 from finchlang.levels.level import READ, ByName, Dims, Fiber, Found, Given, Level, Sizes, Storage
 from finchlang.levels.looplets import Lookup, Phase, Run, Sequence, Switch
 from finchlang.levels.numpy_layout import ranges
-from finchlang.levels.pattern import reject_pattern
 from finchlang.levels.write_refused import refused
 from finchlang.syntax.nodes import Access, Call, Node, Variable
 
@@ -46,9 +45,6 @@ class Packed(Level):
     is_square = True
     stores_fill = True
     holds_any = False
-
-    def __post_init__(self) -> None:
-        reject_pattern(self)
 
     @property
     def modes(self) -> int:
@@ -203,10 +199,9 @@ class Symmetric(UpperTriangular):
         if column.fiber.mode != READ:
             return UpperTriangular.column(self, host, column)
 
-        def mirrored(host: Host, i: Expr) -> Node:
-            return column.fiber.child(add(column.start(i), column.j))
-
-        return Sequence((Phase(column.stored(host), stop=column.j), Phase(Lookup(mirrored))))
+        child, j = column.fiber.child, column.j
+        mirrored = Lookup(lambda host, i: child(add(column.start(i), j)))
+        return Sequence((Phase(column.stored(host), stop=j), Phase(mirrored)))
 
     def follow(self, column: Column, i: Expr) -> Node:
         low, high = minimum(i, column.j), maximum(i, column.j)

@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.base.errors import FinchError
 from finchlang.host import construct as code, ir
 from finchlang.host.interface import Host
 from finchlang.levels.element import LeafLevel, typed_literal
-from finchlang.levels.level import READ, ByName, Dims, Fiber, Level, Storage
+from finchlang.levels.level import READ, ByName, Dims, Fiber, Storage
 from finchlang.syntax import nodes as ast, types
 
 
@@ -19,6 +18,8 @@ from finchlang.syntax import nodes as ast, types
 class Pattern(LeafLevel):
     """`Pattern()`: Bool values without any storage. While it is written, the dirty bit of the
     sparse level above is the value itself, so that a written `false` leaves nothing stored."""
+
+    is_pattern = True
 
     def __str__(self) -> str:
         return "Pattern()"
@@ -51,16 +52,3 @@ class Pattern(LeafLevel):
 
     def unpack_values(self, storage: ByName, positions: np.ndarray) -> np.ndarray:
         return np.ones(len(positions), bool)
-
-
-def reject_pattern(
-    level: Level, why: str | None = None, other: str = ", or SparseList(Pattern())"
-) -> None:
-    """Raises FinchError "type" if `level` is over a Pattern: it stores coordinates that are not written, or
-    cannot be so as `why` says. The hint names an `other` format."""
-    if isinstance(level.child, Pattern):
-        name = type(level).__name__
-        stores = f"{name} also stores coordinates that are not written"
-        why = why or f"cannot be: {stores}, and a Pattern is true wherever it is stored"
-        hint = f"use {name}(Element(false)){other}"
-        raise FinchError("type", f"{name}(Pattern()) {why}", hint=hint)

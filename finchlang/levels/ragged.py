@@ -9,7 +9,7 @@ from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels.block_levels import Entry, OneBlock
 from finchlang.levels.level import Fiber
-from finchlang.syntax.types import Int64
+from finchlang.levels.sorted_coordinates import load_range
 
 
 @dataclass(frozen=True)
@@ -18,9 +18,7 @@ class Ragged(OneBlock):
     positions from ofs[p] in the child."""
 
     def region(self, host: Host, fiber: Fiber, size: Expr) -> tuple[Expr, Expr, Expr]:
-        ofs = fiber.store.ofs
-        start = host.load(ofs, fiber.position, "start", Int64, lower=ZERO)
-        stop = host.load(ofs, add(fiber.position, 1), "stop", Int64, lower=start)
+        start, stop = load_range(host, fiber, "ofs")
         return ZERO, host.let(sub(stop, start), "length", lower=ZERO, upper=size), start
 
     def enter(self, host: Host, fiber: Fiber, before: Expr, first: Expr) -> Entry:

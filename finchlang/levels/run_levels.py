@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.host.construct import FALSE, ONE, TRUE, ZERO, add, compare, op, sub
+from finchlang.host.construct import FALSE, TRUE, ZERO, add, compare, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Cell, Expr
 from finchlang.levels import layout as lay, looplets as lp
@@ -31,13 +31,6 @@ class Runs(Indexed):
 
     is_sequential = True
     merges = True
-
-    def declare(self, host: Host, store: Storage, dims: Dims) -> None:
-        for cell in store.counters.values():
-            host.set(cell, ZERO)
-        host.grow(store.ptr, ONE)
-        host.store(store.ptr, ZERO, ZERO)
-        self.lvl.declare(host, store.child, dims[:-1])
 
     def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         """Finish all fibers, then merge equal neighbours that are not merged yet. (Table 4 copies them
@@ -104,17 +97,15 @@ class Runs(Indexed):
             has_another = compare("gt", q, first)
         else:
             has_another = compare("gt", host.get(store.covered), 0)
-        same = host.cell(FALSE, "same")
 
-        def look() -> None:
+        def is_equal() -> Expr:
             equal = self.lvl.equal(host, store.child, (), host.let(sub(q, 1), "before"), q)
             if self.has_gaps:
                 end = host.load(store.right, sub(q, 1), "end", types.Int64)
                 equal = op("and", compare("eq", end, sub(start, 2)), equal)
-            host.set(same, equal)
+            return equal
 
-        host.branch(has_another, look)
-        return host.get(same)
+        return host.only_if(has_another, is_equal, "same")
 
     def append(self, host: Host, fiber: Fiber) -> tuple[ast.Node, Any]:
         store = fiber.store

@@ -11,7 +11,6 @@ from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay, looplets as lp
 from finchlang.levels.dense import Dense
 from finchlang.levels.level import Fiber
-from finchlang.levels.pattern import reject_pattern
 from finchlang.levels.run_levels import Runs
 from finchlang.levels.sorted_coordinates import Listed, load_range
 from finchlang.syntax.nodes import Node
@@ -34,10 +33,6 @@ class RunList(Runs):
     )
     out_of_order = Dense
     counters = (("stored", Int64), ("fibers", Int64), ("covered", Int64))
-
-    def __post_init__(self) -> None:
-        why = "would be true everywhere: every coordinate is in a run"
-        reject_pattern(self, why, " or SparseRunList(Pattern())")
 
     def looplets(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:
         start, end = load_range(host, fiber)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from finchlang.base.records import record
-from finchlang.host.construct import FALSE, ONE, ZERO, add, compare, sub
+from finchlang.host.construct import ONE, ZERO, add, compare, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Expr
 from finchlang.levels import looplets as lp
@@ -19,11 +19,11 @@ Here = Callable[[Host], Expr]
 ChildPosition = Callable[[Expr, Expr], Expr]
 
 
-def load_range(host: Host, fiber: Fiber) -> tuple[Expr, Expr]:
-    """The range of positions in `idx` that belong to `fiber`; the second is not included."""
-    ptr = fiber.store.ptr
-    start = host.load(ptr, fiber.position, "start", types.Int64, lower=ZERO)
-    return start, host.load(ptr, add(fiber.position, 1), "stop", types.Int64, lower=start)
+def load_range(host: Host, fiber: Fiber, offsets: str = "ptr") -> tuple[Expr, Expr]:
+    """The range of positions that belong to `fiber` by its offsets; the second is not included."""
+    array = fiber.store.buffers[offsets]
+    start = host.load(array, fiber.position, "start", types.Int64, lower=ZERO)
+    return start, host.load(array, add(fiber.position, 1), "stop", types.Int64, lower=start)
 
 
 @record(slots=True)
@@ -40,14 +40,13 @@ class Listed:
 
     def until_last(self, host: Host, size: Expr) -> Listed:
         """This with `last` read from `idx`; 0 if nothing is listed."""
-        last = host.cell(ZERO, "last")
 
-        def look() -> None:
-            i = host.load(self.idx, sub(self.stop, 1), self.name, types.Int64)
-            host.set(last, add(i, 1))
+        def end() -> Expr:
+            return add(host.load(self.idx, sub(self.stop, 1), self.name, types.Int64), 1)
 
-        host.branch(compare("lt", self.start, self.stop), look)
-        return replace(self, last=host.get(last, lower=ZERO, upper=size))
+        some = compare("lt", self.start, self.stop)
+        last = host.only_if(some, end, "last", ZERO, lower=ZERO, upper=size)
+        return replace(self, last=last)
 
     def coordinate(self, host: Host, q: Expr) -> Expr:
         """The coordinate (from 1) of position q."""
@@ -63,9 +62,8 @@ class Listed:
     ) -> ast.Node:
         """`there(q)` for the first position q at or after i, if there is one and it `holds`."""
         q = self.locate(host, self.start, i)
-        hit = host.cell(FALSE, "hit")
-        host.branch(compare("lt", q, self.stop), lambda: host.set(hit, holds(q)))
-        return lp.Switch(host.get(hit), there(q), self.fill)
+        hit = host.only_if(compare("lt", q, self.stop), lambda: holds(q), "hit")
+        return lp.Switch(hit, there(q), self.fill)
 
     def at(self, host: Host, i: Expr, there: Callable[[Expr], ast.Node]) -> ast.Node:
         """`there(q)` for the position q of coordinate i, if it is listed."""

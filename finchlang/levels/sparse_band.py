@@ -11,6 +11,7 @@ from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay
 from finchlang.levels.block_levels import Entry, OneBlock
 from finchlang.levels.level import Fiber
+from finchlang.levels.sorted_coordinates import load_range
 from finchlang.syntax.types import Int64
 
 
@@ -22,10 +23,8 @@ class SparseBand(OneBlock):
     layout = (lay.Coordinate("idx", empty=-1, begins=lay.BACK), lay.Offsets("ofs", is_held=True))
 
     def region(self, host: Host, fiber: Fiber, size: Expr) -> tuple[Expr, Expr, Expr]:
-        store, p = fiber.store, fiber.position
-        start = host.load(store.ofs, p, "start", Int64, lower=ZERO)
-        stop = host.load(store.ofs, add(p, 1), "stop", Int64, lower=start)
-        idx = host.load(store.idx, p, "i", Int64)
+        start, stop = load_range(host, fiber, "ofs")
+        idx = host.load(fiber.store.idx, fiber.position, "i", Int64)
         last = host.let(add(idx, 1), "last", lower=ZERO, upper=size)
         before = host.let(sub(last, sub(stop, start)), "before", lower=ZERO, upper=last)
         return before, last, start

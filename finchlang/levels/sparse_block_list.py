@@ -44,20 +44,19 @@ class SparseBlockList(Indexed):
             length, bound = sub(after, first), sub(end, 1)
             before = host.let(sub(end, length), "before", lower=ZERO, upper=bound)
 
-            def at(host: Host, i: Expr) -> Node:
-                return fiber.child(add(first, sub(sub(i, before), 1)))
-
-            return add(before, 1), end, lambda host: lp.Lookup(at)
+            inside = lp.Lookup(lambda host, i: fiber.child(add(first, sub(sub(i, before), 1))))
+            return add(before, 1), end, lambda host: inside
 
         def step(host: Host, here: Here) -> Node:
-            begin, _, lookup = block(host, here(host))
-            gap = lp.Phase(lp.Run(self.fill), stop=sub(begin, 1))
-            return lp.Sequence((gap, lp.Phase(lookup(host))))
+            def inside(host: Host) -> Node:
+                begin, _, lookup = block(host, here(host))
+                gap = lp.Phase(lp.Run(self.fill), stop=sub(begin, 1))
+                return lp.Sequence((gap, lp.Phase(lookup(host))))
 
-        def body(host: Host, here: Here) -> Node:
-            return lp.delayed(lambda host: step(host, here))
+            return lp.delayed(inside)
 
-        return listed.then_fill(listed.steps(host, protocol, body, region=block))
+        steps = listed.steps(host, protocol, step, region=block)
+        return listed.then_fill(steps)
 
     def _positions(self, host: Host, fiber: Fiber, b: Expr) -> tuple[Expr, Expr]:
         """The range of positions of block b in the child; the second is not included."""
@@ -98,10 +97,7 @@ class SparseBlockList(Indexed):
             host.store(store.ptr, after, add(before, written))
             fiber.mark(host, compare("gt", written, 0))
 
-        def at(host: Host, i: Expr) -> Node:
-            return lp.Thunk(lambda host: self._write(host, fiber, i, following))
-
-        return lp.Lookup(at), epilogue
+        return lp.entering(lambda host, i: self._write(host, fiber, i, following)), epilogue
 
     def _write(self, host: Host, fiber: Fiber, i: Expr, following: Any) -> tuple[Node, Any]:
         """Write at coordinate i, which lengthens the last block or begins a new one."""

@@ -15,7 +15,6 @@ from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay, looplets as lp
 from finchlang.levels.level import READ, ByName, Dims, Fiber, Given, Indexed, Sizes, Storage
-from finchlang.levels.pattern import Pattern
 from finchlang.levels.sorted_coordinates import spikes
 from finchlang.syntax.nodes import Node
 from finchlang.syntax.types import Bool, Int64
@@ -59,7 +58,7 @@ class SparseByteMap(Indexed):
 
             def clear_position(q: Expr, position: Expr) -> None:
                 host.store(store.tbl, position, FALSE)
-                if not isinstance(self.lvl, Pattern):
+                if not self.lvl.is_pattern:
                     fill = const(self.lvl.fill.value, self.lvl.element_type)
                     host.store(store.child.val, position, fill)
 
@@ -78,11 +77,8 @@ class SparseByteMap(Indexed):
 
     def _each_listed(self, host: Host, store: Storage, fibers: Expr, size: Expr, body: Any) -> None:
         if store.is_outermost:  # one fiber, whose coordinates are positions
-
-            def one(q: Expr) -> None:
-                body(q, host.load(store.idx, q, "i", Int64))
-
-            host.count(ZERO, sub(host.get(store.stored), 1), one, "q")
+            last = sub(host.get(store.stored), 1)
+            host.count(ZERO, last, lambda q: body(q, host.load(store.idx, q, "i", Int64)), "q")
             return
 
         def fiber(p: Expr) -> None:
@@ -124,7 +120,7 @@ class SparseByteMap(Indexed):
         def order() -> None:
             if not is_one:
                 sort_and_split()
-            elif isinstance(self.lvl, Pattern):
+            elif self.lvl.is_pattern:
                 host.branch(op("not", self._is_in_order(host, store)), sort_and_split)
             else:
                 sort()
@@ -261,16 +257,13 @@ class SparseByteMap(Indexed):
         def where(i: Expr) -> Expr:
             return add(mul(fiber.position, fiber.dims[-1]), sub(i, 1))
 
-        def write(host: Host, i: Expr) -> Node:
-            return lp.Thunk(lambda host: self._mark(host, fiber, where(i)))
-
         def at(host: Host, i: Expr) -> Node:
             position = host.let(where(i), "position")
             is_set = host.load(fiber.store.tbl, position, "set")
             return lp.Switch(is_set, fiber.child(position), self.fill)
 
         if fiber.mode != READ:
-            return lp.Lookup(write)
+            return lp.entering(lambda host, i: self._mark(host, fiber, where(i)))
         if protocol == "follow":
             return lp.Lookup(at)
         return lp.delayed(lambda host: spikes(host, fiber, stop, protocol, lambda q, i: where(i)))
@@ -291,8 +284,7 @@ class SparseByteMap(Indexed):
             host.set(store.stored, add(q, 1))
             fiber.mark(host)
 
-        def unless_listed() -> None:
-            # another access of the same statement may have listed it meanwhile
+        def unless_listed() -> None:  # by another access of the same statement
             host.branch(op("not", host.load(store.tbl, position, "set")), enlist)
 
         def epilogue(host: Host) -> None:
@@ -309,7 +301,7 @@ class SparseByteMap(Indexed):
                 host.branch(is_dense, mark, enlist_if_new)
             else:
                 enlist_if_new()
-            if isinstance(self.lvl, Pattern):  # may have been overwritten with false
+            if self.lvl.is_pattern:  # may have been overwritten with false
                 unset = op("and", before, op("not", now))
                 host.branch(unset, lambda: host.store(store.tbl, position, FALSE))
 
@@ -317,7 +309,7 @@ class SparseByteMap(Indexed):
         def epilogue_if_written(host: Host) -> None:
             host.branch(host.get(written), partial(epilogue, host))
 
-        if isinstance(self.lvl, Pattern):
+        if self.lvl.is_pattern:
             written = host.cell(FALSE, "written")
             return fiber.child(position, dirty, written), epilogue_if_written
         return fiber.child(position, dirty), epilogue

@@ -18,7 +18,6 @@ from finchlang.host.ir import Expr
 from finchlang.levels import hash_table, layout as lay, looplets as lp
 from finchlang.levels.coordinate_levels import MOST, AtCoordinates, Coordinates, Entries
 from finchlang.levels.level import READ, ByName, Dims, Fiber, Given, Sizes, Storage
-from finchlang.levels.pattern import Pattern
 from finchlang.levels.sorted_coordinates import load_range
 from finchlang.syntax.nodes import Node
 from finchlang.syntax.types import Int64
@@ -205,7 +204,7 @@ class SparseHash(Coordinates):
 
             def drop() -> None:
                 host.branch(is_new, lambda: hash_table.forget(host, store, at, e))
-                if isinstance(self.lvl, Pattern):  # true overwritten with false
+                if self.lvl.is_pattern:  # true overwritten with false
                     unset = partial(hash_table.mark, host, store, at, key, e, False)
                     host.branch(before, unset)
 

@@ -69,7 +69,7 @@ class SparseInterval(Indexed):
         position = host.let(op("select", taken, add(p, 1), p), "position")
         store, rest = fiber.store, fiber.dims[:-1]
 
-        def equal(host: Host, a: Expr, b: Expr) -> Expr:
+        def equal(a: Expr, b: Expr) -> Expr:
             return self.lvl.equal(host, store.child, rest, a, b)
 
         def clear() -> None:
@@ -85,11 +85,9 @@ class SparseInterval(Indexed):
 
         def extend() -> None:
             follows = host.let(compare("eq", start, add(last, 1)), "follows")
-            same = host.cell(FALSE, "same")
-            if self.lvl.is_all_dense:
-                host.branch(follows, lambda: host.set(same, equal(host, p, position)))
+            is_compared = follows if self.lvl.is_all_dense else FALSE
             host.branch(
-                host.get(same),
+                host.only_if(is_compared, lambda: equal(p, position), "same"),
                 lambda: host.store(store.right, p, sub(stop, 1)),
                 lambda: host.fail("access order", _SECOND, (start, stop, first, last)),
             )
@@ -108,7 +106,7 @@ class SparseInterval(Indexed):
 
             def look() -> None:
                 self.lvl.assemble(host, store.child, rest, blank, blank)
-                host.set(stays, op("not", equal(host, position, blank)))
+                host.set(stays, op("not", equal(position, blank)))
 
             host.branch(host.get(dirty), look)
             host.branch(host.get(stays), written)

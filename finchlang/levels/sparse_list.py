@@ -27,7 +27,6 @@ class SparseList(Indexed):
         return spikes(host, fiber, stop, protocol, lambda q, i: q)
 
     def append(self, host: Host, fiber: Fiber) -> tuple[Node, Any]:
-        def at(host: Host, i: Expr) -> Node:
-            return lp.Thunk(lambda host: append_entry(host, fiber, (fiber.store.idx,), (i,)))
-
-        return lp.Lookup(at), counting(host, fiber)
+        idx = (fiber.store.idx,)
+        write = lp.entering(lambda host, i: append_entry(host, fiber, idx, (i,)))
+        return write, counting(host, fiber)

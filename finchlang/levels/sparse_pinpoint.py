@@ -12,10 +12,9 @@ from finchlang.host.construct import ZERO, add, compare, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay
-from finchlang.levels.block_levels import NONE, require_signed
+from finchlang.levels.block_levels import NONE
 from finchlang.levels.level import ByName, Fiber, Given, Indexed
-from finchlang.levels.looplets import Lookup, Phase, Run, Sequence, Spike, Switch, Thunk
-from finchlang.levels.pattern import Pattern
+from finchlang.levels.looplets import Lookup, Phase, Run, Sequence, Spike, Switch, entering
 from finchlang.levels.write_refused import refused
 from finchlang.syntax.nodes import Node
 from finchlang.syntax.types import Int64
@@ -28,9 +27,7 @@ class SparsePinpoint(Indexed):
 
     layout = (lay.Coordinate("idx", empty=-1),)
     holds_any = False
-
-    def __post_init__(self) -> None:
-        require_signed(self)
+    is_signed = True
 
     def looplets(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:
         found = host.load(fiber.store.idx, fiber.position, "i", Int64)
@@ -41,7 +38,7 @@ class SparsePinpoint(Indexed):
         return Sequence((Phase(Spike(self.fill, child), stop=at), Phase(Run(self.fill))))
 
     def writer(self, fiber: Fiber) -> Node:
-        return Lookup(lambda host, i: Thunk(lambda host: self._mark(host, fiber, i)))
+        return entering(lambda host, i: self._mark(host, fiber, i))
 
     def _mark(self, host: Host, fiber: Fiber, i: Expr) -> tuple[Node, Any]:
         """Write at coordinate i, which becomes the fiber's only one if something is written. The child
@@ -59,7 +56,7 @@ class SparsePinpoint(Indexed):
         def epilogue(host: Host) -> None:
             now = host.get(dirty)
             host.branch(op("and", now, op("not", was_here)), claim)
-            if isinstance(self.lvl, Pattern):  # may have been overwritten with false
+            if self.lvl.is_pattern:  # may have been overwritten with false
                 gone = op("and", was_here, op("not", now))
                 host.branch(gone, lambda: host.store(store.idx, p, NONE))
 

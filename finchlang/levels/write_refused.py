@@ -8,7 +8,6 @@ from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels.level import UPDATE, Fiber, Level, Storage
 from finchlang.levels.looplets import Run
-from finchlang.levels.pattern import Pattern
 from finchlang.syntax.nodes import Literal, Node
 from finchlang.syntax.types import Type
 
@@ -51,7 +50,7 @@ class Refusal(Level):
         def fail() -> None:
             host.fail("access order", self.message, self.values)
 
-        if isinstance(self.leaf_level, Pattern):
+        if self.leaf_level.is_pattern:
             host.branch(value, fail)
         else:
             fail()

@@ -19,14 +19,14 @@ from finchlang.host import ir
 from finchlang.host.construct import ONE, sub
 from finchlang.host.rewrite import arrays, indirect, is_heavy, is_straight, walk
 from finchlang.native import library
-from finchlang.native.abi import FAILED, INTERRUPTED, NO_MEMORY, OK
+from finchlang.native.abi import INTERRUPTED, NO_MEMORY, OK
 from finchlang.native.emit_ops import comparison, llvm_type, memory_type
 from finchlang.native.emit_procedures import SplitFunction
 from finchlang.native.function_text import BufferAccess
 from finchlang.native.loop_facts import is_cheap, runs_along_array
 from finchlang.native.module_text import Module
 from finchlang.native.procedure_texts import TEXTS
-from finchlang.syntax.types import Int64, Type
+from finchlang.syntax.types import Type
 
 #: a clock that takes some 20 cycles to read; programs may not count cycles on ARM
 IS_ARM = platform.machine().lower() in ("aarch64", "arm64")
@@ -116,9 +116,14 @@ class _Function(SplitFunction):
     def emit_code(self, code: ir.Code) -> None:
         """The statements of `code`; variables that they bind are out of scope afterwards."""
         known = len(self.bound)
-        for statement in code.statements:
-            self.emit_statement(statement)
+        self.emit_statements(code)
         self.forget(known)
+
+    def emit_statements(self, code: ir.Code) -> None:
+        """The statements of `code` up to a Fail."""
+        for statement in code.statements:
+            if self.block:
+                self.emit_statement(statement)
 
     def emit_statement(self, statement: ir.Stmt) -> None:
         match statement:
@@ -201,8 +206,7 @@ class _Function(SplitFunction):
         self.jump(test)
         self.start(test)
         known = len(self.bound)
-        for inner in statement.test.statements:
-            self.emit_statement(inner)
+        self.emit_statements(statement.test)
         self.choose(self.value(statement.condition), body, end)
         self.start(body)
         was_walking, self.is_walking = self.is_walking, True
@@ -367,9 +371,8 @@ class _Function(SplitFunction):
 
     def emit_fail(self, statement: ir.Fail) -> None:
         """Write to the failure area: the number of the statement, and the values of its message."""
-        failure = self.failure
-        self.write_slot(failure, Int64, str(self.failures[id(statement)]))
-        for number, expr in enumerate((*statement.values, *statement.note), 1):
-            self.write_slot(failure + number, expr.type, self.value(expr))
-        self.jump(self.leave(FAILED))
-        self.start(*self.labels("unreachable"))
+        words = [str(self.failures[id(statement)])]
+        words += [self.word(e.type, self.value(e)) for e in (*statement.values, *statement.note)]
+        self.jump(f"failed{len(words)}")
+        self.failed.setdefault(len(words), []).append((self.block, words))
+        self.block = ""

@@ -19,11 +19,14 @@ from finchlang.host.rewrite import (
     walk,
     written,
 )
-from finchlang.native.abi import NO_LOG, Failure, Layout
+from finchlang.native.abi import FAILED, NO_LOG, Failure, Layout
 from finchlang.native.emit_ops import constant, emit_op, llvm_type, memory_type
 from finchlang.native.library import procedure_name
 from finchlang.native.module_text import INVARIANT, TBAA_SLOTS, UNLIKELY, Module
 from finchlang.syntax.types import Bool, Int64, Type
+
+#: statements that call a procedure of the library
+_CALLING = (ir.Grow, ir.Search, ir.Sort, ir.SortBy, ir.SortBits)
 
 
 def layout_of(residual: ir.Residual, undo_log: UndoLog = NO_LOG) -> Layout:
@@ -35,7 +38,7 @@ def layout_of(residual: ir.Residual, undo_log: UndoLog = NO_LOG) -> Layout:
         return tuple(k for k, b in enumerate(residual.buffers) if b in chosen)
 
     failures = (s for s in statements if isinstance(s, ir.Fail))
-    called = (s for s in statements if isinstance(s, ir.Grow | ir.Search | ir.AnySort))
+    called = (s for s in statements if isinstance(s, _CALLING))
     return Layout(
         residual.name,
         tuple(b.type for b in residual.buffers),
@@ -87,7 +90,7 @@ class FunctionText(ABC):
         self.locals: list[str] = []
         self.is_exact = False  # LLVM may not change what is written now
         self.count = 0
-        self.block = "start"
+        self.block = "start"  # the label of the block being written, "" behind the end of one
         fails = (s for s in everything(residual) if isinstance(s, ir.Fail))
         self.failures: dict[int, int] = (
             {id(f): number for number, f in enumerate(fails)} if kernel is None else kernel.failures
@@ -96,6 +99,8 @@ class FunctionText(ABC):
         self.loops: list[ir.ForLoop | ir.WhileLoop] = []
         self.read: set[ir.Expr] = set()  # variables loaded in these loops
         self.exits: set[int] = set()
+        # by the number of words to write to the failure area, the blocks that end in Fail, and the words
+        self.failed: dict[int, list[tuple[str, list[str]]]] = {}
         self.values: dict[ir.Expr, str] = {}
         self.bound: list[ir.Expr] = []  # the keys of `values`, in order, for leaving scopes
         self.cells: dict[ir.Cell, str] = {}
@@ -116,12 +121,13 @@ class FunctionText(ABC):
         return f"%v{self.count}"
 
     def new(self, instruction: str) -> str:
-        self.count += 1
-        self.lines.append(f"  %v{self.count} = {instruction}")
-        return f"%v{self.count}"
+        name = self.name()
+        self.do(f"{name} = {instruction}")
+        return name
 
     def do(self, instruction: str) -> None:
-        self.lines.append("  " + instruction)
+        if self.block:
+            self.lines.append("  " + instruction)
 
     def call(
         self, result: str, name: str, args: Sequence[str], how: str = "nounwind", flags: str = ""
@@ -178,6 +184,14 @@ class FunctionText(ABC):
 
     def finish(self, head: str, end: str) -> str:
         self.do(end)
+        for count, ways in self.failed.items():
+            self.start(f"failed{count}")
+            for k in range(count):
+                words = ", ".join(f"[ {words[k]}, %{block} ]" for block, words in ways)
+                self.do(f"%word{count}_{k} = phi i64 {words}")
+            for k in range(count):
+                self.write_slot(self.failure + k, Int64, f"%word{count}_{k}")
+            self.jump(self.leave(FAILED))
         for status in sorted(self.exits):
             self.start(f"status{status}")
             self.do(f"ret i32 {status}")
@@ -228,16 +242,19 @@ class FunctionText(ABC):
             return self.new(f"bitcast i32 {self.new(f'trunc i64 {word} to i32')} to float")
         return self.new(f"trunc i64 {word} to {kind}")
 
-    def write_slot(self, number: int, type: Type, value: str) -> None:
+    def word(self, type: Type, value: str) -> str:
+        """The content of the slot of a number."""
         kind = llvm_type(type)
         if kind == "double":
-            value = self.new(f"bitcast double {value} to i64")
-        elif kind == "float":
+            return self.new(f"bitcast double {value} to i64")
+        if kind == "float":
             value, kind = self.new(f"bitcast float {value} to i32"), "i32"
-        if kind not in ("i64", "double"):
-            extend = "sext" if type.kind == "int" else "zext"
-            value = self.new(f"{extend} {kind} {value} to i64")
-        self.do(f"store i64 {value}, ptr {self.slot(number)}, !tbaa {TBAA_SLOTS}")
+        extend = "sext" if type.kind == "int" else "zext"
+        return value if kind == "i64" else self.new(f"{extend} {kind} {value} to i64")
+
+    def write_slot(self, number: int, type: Type, value: str) -> None:
+        word = self.word(type, value)
+        self.do(f"store i64 {word}, ptr {self.slot(number)}, !tbaa {TBAA_SLOTS}")
 
     def take_inputs(self) -> list[str]:
         """The parameters that the program's inputs are bound to."""

@@ -10,7 +10,7 @@ from typing import Any
 
 from finchlang.base.errors import Bug, FinchError, Span
 from finchlang.base.records import record
-from finchlang.host.construct import FALSE, TRUE, ZERO, add, compare, const, exactly, op, sub
+from finchlang.host.construct import TRUE, ZERO, add, compare, const, exactly, op, sub
 from finchlang.host.engine import Arm, Machine, Rule, Step, rule
 from finchlang.host.interface import Host
 from finchlang.host.ir import Cell, Const, Expr
@@ -322,10 +322,7 @@ def _loop(
         if count is None or limit is None:
             return condition()
         host.note = (host.get(count),)
-        found = host.cell(FALSE, "goes_on")
-        is_left = compare("lt", host.note[0], limit)
-        host.branch(is_left, lambda: host.set(found, condition()))
-        return host.get(found)
+        return host.only_if(compare("lt", host.note[0], limit), condition, "goes_on")
 
     def goes_on() -> Expr:
         if not ends & {BREAK, RETURN}:
@@ -333,9 +330,7 @@ def _loop(
         is_next = compare("eq", inner.marked(), NEXT)
         if is_endless and count is None:
             return is_next
-        holds = host.cell(FALSE, "holds")
-        host.branch(is_next, lambda: host.set(holds, test()))
-        return host.get(holds)
+        return host.only_if(is_next, test, "holds")
 
     def round() -> None:
         if count is not None:

@@ -83,10 +83,12 @@ def times(name: str, x: Expr, a: Expr, n: Expr, negated: bool = False) -> Expr:
     return op(name, x, op("neg", a) if negated else a, cast(n, Int64))
 
 
+def plus(a: Expr, b: Expr | None = None) -> Expr:
+    return cast(a, number(a.type)) if b is None else arithmetic("add")(a, b)
+
+
 def minus(a: Expr, b: Expr | None = None) -> Expr:
-    if b is None:
-        return op("neg", cast(a, number(a.type)))
-    return arithmetic("sub")(a, b)
+    return op("neg", plus(a)) if b is None else arithmetic("sub")(a, b)
 
 
 def floats(args: tuple[Expr, ...]) -> list[Expr]:

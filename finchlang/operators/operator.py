@@ -91,8 +91,8 @@ class Operator:
     """
 
     name: str
-    arity: tuple[int, int]
     build: Build
+    arity: tuple[int, int] = (2, 2)  # the least and the most arguments
     associative: bool = False
     commutative: bool = False
     idempotent: bool = False

@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import Any, TypeGuard
 
 from finchlang.base.errors import FinchError, Span
-from finchlang.host.construct import cast, const, op
+from finchlang.host.construct import const, op
 from finchlang.operators import build
 from finchlang.operators.operator import (
     ByType,
@@ -84,14 +84,13 @@ _ONE_ALONE = Space(
     is_exact=True,
 )
 
+_unary = partial(Operator, arity=(1, 1))
 
 _ROWS = (
     Operator(
         "+",
+        build.plus,
         (1, 2),
-        lambda a, b=None: (
-            cast(a, build.number(a.type)) if b is None else build.arithmetic("add")(a, b)
-        ),
         **having("associative", "commutative", "translates", "is_modular"),
         identity=law(0),
         annihilators=(law(_ABOVE), law(_BELOW)),
@@ -105,8 +104,8 @@ _ROWS = (
     ),
     Operator(
         "-",
-        (1, 2),
         build.minus,
+        (1, 2),
         involution=True,
         identity=law(0, at=2),
         annihilators=(
@@ -120,7 +119,6 @@ _ROWS = (
     ),
     Operator(
         "*",
-        (2, 2),
         build.arithmetic("mul", bools=True),
         **having("associative", "commutative", "is_modular"),
         identity=law(1),
@@ -135,7 +133,6 @@ _ROWS = (
     ),
     Operator(
         "/",
-        (2, 2),
         build.on_floats("fdiv"),
         identity=law(1, at=2),
         annihilators=(_OF_NOTHING, *_OVER_INFINITY),
@@ -146,7 +143,6 @@ _ROWS = (
     *(
         Operator(
             name,
-            (2, 2),
             build.rounded_quotient(way),
             identity=law(_whole_one, at=2),
             annihilators=(_OF_NOTHING, *more),
@@ -160,7 +156,6 @@ _ROWS = (
     *(
         Operator(
             name,
-            (2, 2),
             made,
             annihilators=(
                 _OF_NOTHING,
@@ -174,24 +169,22 @@ _ROWS = (
     ),
     Operator(
         "^",
-        (2, 2),
         build.power,
         quick=build.QUICK_POWERS,
         identity=law(1, at=2),
         annihilators=(law(1, at=1), law(0, at=2, result=1)),
     ),
     *(
-        Operator(f"{name}_times", (3, 3), build.times(f"{name}_times"))
+        Operator(f"{name}_times", build.times(f"{name}_times"), (3, 3))
         for name in ("add", "mul", "div")
     ),
-    Operator("sub_times", (3, 3), build.times("add_times", negated=True)),
-    Operator("=>", (2, 2), lambda a, b: op("pair", a, b), makes_pair=True),
-    Operator("first", (1, 1), lambda a: op("first", a)),
-    Operator("last", (1, 1), lambda a: op("second", a)),
+    Operator("sub_times", build.times("add_times", negated=True), (3, 3)),
+    Operator("=>", lambda a, b: op("pair", a, b), makes_pair=True),
+    _unary("first", lambda a: op("first", a)),
+    _unary("last", lambda a: op("second", a)),
     *(
         Operator(
             name,
-            (2, 2),
             build.by_first(worse),
             **having("first_counts", *ONCE),
             identity=law(lambda type, unit=unit: Pair(unit(type.first), None), at=2),
@@ -201,7 +194,6 @@ _ROWS = (
     *(
         Operator(
             spelling,
-            (2, 2),
             build.comparison(name),
             commutative=name in ("eq", "ne"),
             converse=converse,
@@ -221,7 +213,6 @@ _ROWS = (
     *(
         Operator(
             name,
-            (2, 2),
             made,
             **having("associative", "commutative", *ONCE),
             identity=law(unit),
@@ -242,7 +233,6 @@ _ROWS = (
     ),
     Operator(
         "xor",
-        (2, 2),
         build.bitwise("xor"),
         associative=True,
         commutative=True,
@@ -250,37 +240,31 @@ _ROWS = (
         identity=law(0),
         space=_ONE_ALONE,
     ),
-    Operator("!", (1, 1), build.logical("not"), involution=True),
-    Operator("~", (1, 1), build.bitwise("not"), involution=True),
+    _unary("!", build.logical("not"), involution=True),
+    _unary("~", build.bitwise("not"), involution=True),
     *(
-        Operator(
-            name, (2, 2), build.shift(how), identity=law(0, at=2), annihilators=(law(0, at=1),)
-        )
+        Operator(name, build.shift(how), identity=law(0, at=2), annihilators=(law(0, at=1),))
         for name, how in (("<<", "shl"), (">>", "shr"))
     ),
-    Operator("ifelse", (3, 3), build.ifelse, lazy_missing=True, selects=True),
+    Operator("ifelse", build.ifelse, (3, 3), lazy_missing=True, selects=True),
     Operator(
         "coalesce",
-        (1, 9),
         lambda a, *rest: a,  # a value that is not statically missing is there
+        (1, 9),
         **having("associative", "overrides", "lazy_missing"),
         identity=law(MISSING),
     ),
-    Operator("identity", (1, 1), lambda a: a),
-    Operator("inv", (1, 1), build.inverse, involution=True, group="*"),
-    Operator("sign", (1, 1), build.sign),
-    Operator("isnan", (1, 1), build.isnan),
-    Operator("abs", (1, 1), lambda a: a if a.type == Bool else op("abs", a)),
-    Operator("abs2", (1, 1), lambda a: build.arithmetic("mul")(a, a)),
-    *(Operator(n, (1, 1), build.parity(n == "isodd")) for n in ("iseven", "isodd")),
-    Operator(
-        "clamp",
-        (3, 3),
-        lambda *args: build.clamped(*build.promoted(args)[0]),
-    ),
-    *(Operator(n, (1, 1), build.rounding(n)) for n in ("floor", "ceil", "trunc", "round")),
+    _unary("identity", lambda a: a),
+    _unary("inv", build.inverse, involution=True, group="*"),
+    _unary("sign", build.sign),
+    _unary("isnan", build.isnan),
+    _unary("abs", lambda a: a if a.type == Bool else op("abs", a)),
+    _unary("abs2", lambda a: build.arithmetic("mul")(a, a)),
+    *(_unary(n, build.parity(n == "isodd")) for n in ("iseven", "isodd")),
+    Operator("clamp", lambda *args: build.clamped(*build.promoted(args)[0]), (3, 3)),
+    *(_unary(n, build.rounding(n)) for n in ("floor", "ceil", "trunc", "round")),
     *(
-        Operator(n, (1, 1), build.on_floats(n))
+        _unary(n, build.on_floats(n))
         for n in (
             *("sqrt", "exp", "log", "log2", "log10", "expm1", "log1p", "sin", "cos", "tan"),
             *("asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh"),
@@ -288,19 +272,18 @@ _ROWS = (
         )
     ),
     *(
-        Operator(n, (2, 2), build.on_floats(n), commutative=n == "hypot")
+        Operator(n, build.on_floats(n), commutative=n == "hypot")
         for n in ("atan2", "copysign", "hypot", "nextafter")
     ),
-    Operator("ldexp", (2, 2), build.scaled, identity=law(0, at=2), annihilators=(law(0, at=1),)),
+    Operator("ldexp", build.scaled, identity=law(0, at=2), annihilators=(law(0, at=1),)),
     # what `=` and `:=` mean as reductions: the new value, whatever was there
     *(
-        Operator(n, (2, 2), lambda a, b: b, **having("is_modular", *ONCE), keeps_old=False)
+        Operator(n, lambda a, b: b, **having("is_modular", *ONCE), keeps_old=False)
         for n in ("initwrite", "overwrite")
     ),
     *(
-        Operator(
+        _unary(
             n,
-            (1, 1),
             build.conversion(t),
             undefined=build.cannot_hold(t) if t.is_integer else None,
             homomorphic=_from_narrower(t) if t.is_float else None,
@@ -309,7 +292,7 @@ _ROWS = (
         for n, t in TYPES.items()
     ),
     # what arrays convert by, as NumPy does: a value that does not fit is cut, and nothing fails
-    *(Operator(f"cut_{n}", (1, 1), build.conversion(t)) for n, t in TYPES.items() if t.is_integer),
+    *(_unary(f"cut_{n}", build.conversion(t)) for n, t in TYPES.items() if t.is_integer),
 )
 
 OPERATORS: dict[str, Operator] = {row.name: row for row in _ROWS}
@@ -328,19 +311,19 @@ def _steps(row: Operator, n: Any) -> Operator:
     # a step with the identity changes nothing, nor do n of them
     unit = row.identity and replace(row.identity, at=2)
     laws: Any = {"identity": unit, "annihilators": row.annihilators, "count": count}
-    return Operator(h.name, (2, 2), lambda x, a: h.build(x, a, count), **laws)
+    return Operator(h.name, lambda x, a: h.build(x, a, count), **laws)
 
 
 def _choose(z: Literal) -> Operator:
     """`choose(z)(a, b)` is a if a is not z, else b (Finch'25 section 7.3)."""
     name, laws = f"choose({z.value})", having("associative", "overrides", *ONCE)
-    return Operator(name, (2, 2), build.chosen(z.value), identity=law(z.value), **laws)
+    return Operator(name, build.chosen(z.value), identity=law(z.value), **laws)
 
 
 def _initwrite(z: Literal) -> Operator:
     """`initwrite(z)(a, b)` is b: what `=` means where a is known to be z, so that writing z is no write."""
     name, laws = f"initwrite({z.value})", {**having(*ONCE), "keeps_old": False}
-    return Operator(name, (2, 2), lambda a, b: b, identity=law(z.value, at=2), **laws)
+    return Operator(name, lambda a, b: b, identity=law(z.value, at=2), **laws)
 
 
 #: operators with parameters, given as literals, or values

@@ -17,7 +17,7 @@ from finchlang.host import ir
 from finchlang.host.construct import ONE, ZERO, add, cast, compare, const, minimum, op, sub
 from finchlang.host.listing import Listing
 from finchlang.host.rewrite import everything, moved, rewrite
-from finchlang.syntax.types import Int64, UInt8
+from finchlang.syntax.types import Int64, UInt8, UInt64
 
 UNWRITTEN, WRITTEN = const(0, UInt8), const(1, UInt8)
 #: a buffer, the range from start to before stop, and whether the entries are read
@@ -104,11 +104,14 @@ class _Checks:
     ) -> list[ir.Stmt]:
         size, name = ir.Var("size", Int64), self._listing.name(buffer)
         count, last, result = sub(stop, start), sub(stop, 1), [self._sized(size, buffer)]
-        # if `count` is known, `stop` may have wrapped around
-        is_some = isinstance(count, ir.Const) and count.value > 0
-        is_far = compare("gt", start, sub(size, count)) if is_some else compare("gt", stop, size)
-        is_outside = op("or", compare("lt", start, ZERO), is_far)
-        if not is_some:
+        if count is ONE:  # of unsigned numbers, among which negative ones are the greatest
+            is_outside = compare("ge", cast(start, UInt64), cast(size, UInt64))
+        elif isinstance(count, ir.Const) and count.value > 0:  # `stop` may have wrapped around
+            is_outside = op(
+                "or", compare("lt", start, ZERO), compare("gt", start, sub(size, count))
+            )
+        else:
+            is_outside = op("or", compare("lt", start, ZERO), compare("gt", stop, size))
             is_outside = op("and", is_outside, compare("lt", start, stop))
         places, ends = ("{}", (start,)) if count is ONE else ("{}:{}", (start, last))
         result.append(self._fail_if(is_outside, f"{name}[{places}] of {{}}", *ends, size))

@@ -6,7 +6,6 @@ from itertools import repeat
 
 import numpy as np
 
-from finchlang.base.aligned_memory import aligned
 from finchlang.base.errors import FinchError
 from finchlang.levels.element import differs
 from finchlang.levels.layout import ByName
@@ -17,7 +16,7 @@ from finchlang.tensors.memory import Parts, fibers
 
 
 def pack(format: Level, shape: Sizes, coordinates: np.ndarray, values: np.ndarray) -> list[ByName]:
-    """The storage for entries sorted by their coordinates (last mode first), with aligned arrays. Raises
+    """The storage for entries sorted by their coordinates (last mode first). Raises
     FinchError "dimension" or "resource" if an index type or the memory is too small, "access order" for
     entries that a level cannot hold."""
     storage: list[ByName] = []
@@ -41,14 +40,7 @@ def pack(format: Level, shape: Sizes, coordinates: np.ndarray, values: np.ndarra
     except (MemoryError, OverflowError, ValueError):
         size = " x ".join(map(str, shape))
         raise FinchError("resource", f"no memory for a {size} tensor {format}") from None
-    return aligned_storage(storage)
-
-
-def aligned_storage(storage: list[ByName]) -> list[ByName]:
-    return [
-        {n: aligned(x) if isinstance(x, np.ndarray) else x for n, x in level.items()}
-        for level in storage
-    ]
+    return storage
 
 
 def _check_sizes(level: Level, sizes: Sizes) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import faulthandler
+import math
 import os
 import signal
 import sys
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
@@ -101,10 +103,11 @@ class Apart:
         name = signal.Signals(-status).name if status < 0 else f"status {status}"
         return DIED, f"the process ended with {name}"
 
-    def call(self, task: Any, seconds: float) -> tuple[str, Any]:
+    def call(self, task: Any, seconds: float, end: float = math.inf) -> tuple[str, Any]:
+        """The outcome of a task as `answer` gives it, at the latest at the moment `end` of the clock."""
         self.give(task)
-        while (found := self.answer(seconds)) is None:
-            self.connection.poll(min(1.0, seconds))
+        while (found := self.answer(seconds if time.monotonic() < end else 0.0)) is None:
+            self.connection.poll(max(min(1.0, seconds, end - time.monotonic()), 0.0))
         return found
 
     def end(self) -> None:
@@ -138,6 +141,17 @@ class Comparer(Apart):
     def __init__(self, seconds: float = 300.0, is_quick: bool = False):
         super().__init__(_compared)
         self.seconds, self.is_quick = seconds, is_quick
+        self.each, self.until = math.inf, math.inf
+
+    @contextmanager
+    def within(self, seconds: float, each: float = math.inf) -> Iterator[None]:
+        """Comparisons meanwhile take `each` at most, and all of them `seconds` by the clock; what is not
+        done by then is an error of kind resource."""
+        self.each, self.until = each, time.monotonic() + seconds
+        try:
+            yield
+        finally:
+            self.each = self.until = math.inf
 
     def __enter__(self) -> Comparer:
         return self
@@ -148,18 +162,21 @@ class Comparer(Apart):
     def compare(self, text: str, ways: Sequence[Way] = ways_of(), **given: Any) -> Comparison:
         """The result of `compare`, without the values. A way that crashes differs from the others, and so
         does one that does not end although another did. Raises FinchError of kind resource if none ends."""
-        outcome, said = self.call((text, ways, given, self.is_quick), self.seconds)
+        if time.monotonic() >= self.until:
+            raise FinchError("resource", "there is no time left")
+        most, task = min(self.seconds, self.each), (text, ways, given, self.is_quick)
+        outcome, said = self.call(task, most, self.until)
         if outcome == DONE:
             return said
         found, at = Comparison(labels(ways)), self.told[-1] if self.told else "the text"
-        if outcome == HUNG and len(self.told) < 2:
+        is_cut = most < self.seconds or time.monotonic() >= self.until
+        if outcome == HUNG and (is_cut or len(self.told) < 2):
             hint = "give it more time, or other engines"
             raise FinchError("resource", f"{at}: {said}", hint=hint)
         found.differ(f"{at}: {said}", outcome, at, said if outcome == DIED else "")
         return found
 
     def shows(self, found: Comparison, text: str, ways: Sequence[Way], **given: Any) -> bool:
-        """Whether a text shows the same fault that was found in another."""
         try:
             return self.compare(text, ways, **given).shows(found)
         except FinchError:

@@ -164,7 +164,6 @@ def _without(text: str) -> Iterator[tuple[str, str, list[str]]]:
 
 
 def _statement(text: str, ways: Sequence[Way], compared: Compared) -> str:
-    """The first complaint of a native way when it checks each access to memory."""
     for way in ways:
         if way.engine == "native":
             checked = compared(text, ways=(replace(way, checked=True, threads=1),))
@@ -193,7 +192,6 @@ class _Log(ExecutingHost):
 
     @property
     def final(self) -> dict[tuple[str, int], Any]:
-        """The last value written to each place."""
         return {(name, at): value for name, at, value in self.writes}
 
     def rule(self, applied: Applied) -> None:

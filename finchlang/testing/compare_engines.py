@@ -70,7 +70,6 @@ class Way:
         return " ".join([self.engine, *said])
 
     def session(self, args: Sequence[str] = (), observer: Observer | None = None) -> Session:
-        """A new session that runs kernels this way, and discards what is printed."""
         choices = self.engine, self.rules, lambda _: None, args, observer
         return Session(*choices, self.workspaces, self.checked, self.staging)
 
@@ -208,8 +207,6 @@ def labels(ways: Sequence[Way]) -> tuple[str, ...]:
 def _run(
     found: Comparison, label: str, way: Way, text: str, name: str, args: Sequence[str]
 ) -> list[dict[str, Any]]:
-    """Run the script one way, and return the values of all threads but the first."""
-
     def once(_: int) -> tuple[dict[str, Any], Session, list[Counter[str]]]:
         observer = _Steps()
         session = way.session(args, observer)

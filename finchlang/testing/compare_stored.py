@@ -48,7 +48,6 @@ def stored_differences(
 
 
 def unsound(values: dict[str, Any]) -> list[str]:
-    """A line for each tensor of a script that is invalid."""
     lines = []
     for name, value in values.items():
         tensor = body_of(value)
@@ -104,7 +103,6 @@ def same(a: Any, b: Any, tolerance: float) -> bool:
 
 
 def _unlike_fill(tensor: Any) -> list[Any]:
-    """The fill of a tensor, and its entries that differ from that."""
     _, coordinates, values = entries_of(tensor)
     keep = ~((values == tensor.fill) | ((values != values) & (tensor.fill != tensor.fill)))
     return [tensor.shape, tensor.fill, coordinates[:, keep], values[keep]]

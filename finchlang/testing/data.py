@@ -50,6 +50,7 @@ class Data:
         self.text, self.script = text, parse_script(text, name)
         self.tensors: dict[str, Any] = {}
         self.numbers: dict[str, Any] = {}
+        self._fit: dict[str, list[Level]] = {}
         self.spans: dict[str, Any] = {}
         session = Session("check", "all", lambda _: None, args)
         for statement in self.script.statements:
@@ -67,10 +68,16 @@ class Data:
 
     def formats(self) -> Iterator[DataCase]:
         """The script with one tensor in another format: each of its levels replaced by each other one."""
-        for name, value in self.tensors.items():
-            for format in map(str, _formats(value)):
+        for name in self.tensors:
+            for format in map(str, self.others(name)):
                 new = f"{self.spans[name].text}; {name} = Tensor({format}, {name})"
                 yield DataCase(_edited(self.text, [(self.spans[name], new)]), f"{name} as {format}")
+
+    def others(self, name: str) -> list[Level]:
+        """The formats that a tensor may have instead of its own."""
+        if name not in self._fit:
+            self._fit[name] = [*_formats(self.tensors[name])]
+        return self._fit[name]
 
     def case(self, seed: int, is_any: bool = False, is_finite: bool = False) -> DataCase:
         """The script with the data of a seed; with `is_any` in random formats, with `is_finite` without NaN
@@ -84,7 +91,7 @@ class Data:
         edits, said = list[tuple[Any, str]](), []
         for name, value in self.tensors.items():
             shape = tuple(sizes[n] for n in value.shape)
-            fit = [*_formats(value)] if is_any and draw.chance(0.5) else []
+            fit = self.others(name) if is_any and draw.chance(0.5) else []
             format = draw.random.choice(fit) if fit else None
             edits.append((self.spans[name], draw.tensor(name, value, shape, format)))
             said.append(f"{name} {' x '.join(map(str, shape))}{f' as {format}' if format else ''}")
@@ -108,7 +115,6 @@ def _sizes(statement: Node, sizes: dict[int, int]) -> Iterator[Any]:
 
 
 def _edited(text: str, edits: Sequence[tuple[Any, str]]) -> str:
-    """A text with some spans, which do not overlap, replaced."""
     starts = [0]
     for line in text.split("\n"):
         starts.append(starts[-1] + len(line) + 1)
@@ -235,7 +241,6 @@ def with_values(text: str, span: Any, values: dict[str, Any]) -> str:
 
 
 def _assertions(script: Any) -> list[tuple[Any, str]]:
-    """Edits that take the assertions out."""
     macros = (node for node in script.statements if isinstance(node, Macro))
     return [(node.span, "nothing") for node in macros if node.name == "assert"]
 
@@ -273,7 +278,6 @@ class Inputs(Observer):
 
 
 def _entries(value: Any) -> tuple[np.ndarray, Any]:
-    """The values that are stored, and the fill."""
     return (value, 0) if isinstance(value, np.ndarray) else (value.entries()[1], value.fill)
 
 

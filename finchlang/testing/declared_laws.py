@@ -9,37 +9,14 @@ import re
 from finchlang.base.errors import FinchError
 from finchlang.testing.compare_engines import Way
 from finchlang.testing.compare_stored import same
-from finchlang.testing.grammar import FUNCTIONS
+from finchlang.testing.grammar import FUNCTIONS, TABLES
 from finchlang.testing.random_expressions import ExpressionMaker
 
 #: the values that laws are tried with here
 VALUES = {"float": "0.0 1.0 2.0 -1.0 -2.5", "int": "0 1 2 -1 3", "bool": "false true"}
-#: Declarations about f: for which kinds, the declaration, and two expressions that are then equal for any
-#: x, y, z. `v` is a value, and the fill of all operands.
-LAWS = """
-fib @properties f commutative ; f(x, y) ; f(y, x)
-fib @properties f associative ; f(f(x, y), z) ; f(x, f(y, z))
-fib @properties f idempotent ; f(x, x) ; x
-fib @properties f right_idempotent ; f(f(x, y), y) ; f(x, y)
-fib @properties f identity(v, 1) ; f(v, x) ; x
-fib @properties f identity(v, 2) ; f(x, v) ; x
-fib @properties f annihilator(v, 1) ; f(v, x) ; v
-fib @properties f annihilator(v, 2) ; f(x, v) ; v
-fi @properties f distributes("+", 2) ; f(x, y + z) ; f(x, y) + f(x, z)
-fi @properties f distributes(max, 2) ; f(x, max(y, z)) ; max(f(x, y), f(x, z))
-b @properties f distributes("&", 2) ; f(x, y & z) ; f(x, y) & f(x, z)
-fib @case f(v, x) = x ; f(v, x) ; x
-fib @case f(x, x) = x ; f(x, x) ; x
-fib @iterate f(x, y) = x & y ; x == v || y == v ? f(x, y) : f(v, v) ; f(v, v)
-fib @iterate f(x, y) = x & ~y ; x == v || y != v ? f(x, y) : f(v, v) ; f(v, v)
-fib @iterate f(x, y) = x ; x == v ? f(x, y) : f(v, v) ; f(v, v)
-""".strip().splitlines()
+#: declarations about f, and its uses in kernels
+LAWS, USES = (TABLES["forms"][name].strip().splitlines() for name in ("laws", "uses"))
 RANGES = {"": "true", " where x >= 0": "0 <= {0}", " where -1 <= x <= 1": "-1 <= {0} <= 1"}
-#: uses of f in a kernel, of A and B with the fill v, of D without a fill
-USES = (
-    *("C[i] = f(A[i], B[i])", "C[i] = f(A[i], A[i])", "C[i] = f(f(A[i], B[i]), B[i])"),
-    *("E[] <<f>>= A[i]", "C[i] = f(A[i], D[i])", "C[i] = f(D[i], B[i])"),
-)
 LEVELS = "SparseList", "SparseByteMap", "Dense", "RunList"
 
 

@@ -4,6 +4,7 @@ a finding like any other."""
 from __future__ import annotations
 
 import json
+import math
 import sys
 import time
 from collections import Counter
@@ -27,8 +28,9 @@ from finchlang.testing.replay import replay_text
 from finchlang.testing.scripts import generate
 from finchlang.testing.variants import differences
 
-#: the seconds after which a case hangs, and those for reducing a difference
-HANGS, REDUCES = 120.0, 30.0
+#: the seconds after which a case hangs, those for reducing a difference, those for finding its cause, and
+#: the least that a smaller text may take (one that takes far longer than the whole has no end)
+HANGS, REDUCES, CAUSES, LEAST = 120.0, 30.0, 60.0, 2.0
 #: outcomes of a case
 RUN, REFUSED, DIFFERS, CRASHED, HANG = "run", "refused", "differs", "crashed", "hangs"
 
@@ -121,7 +123,6 @@ def run_case(seed: int, options: Options, cover: Coverage | None = None) -> tupl
 
 
 def _work(task: tuple[int, Options], tell: Callable[[str], None]) -> tuple[str, str, Any]:
-    """The outcome of the case of a seed, a message, and what was reached."""
     quick()
     (seed, options), cover = task, Coverage()
     return (*run_case(seed, options, cover), cover.counts)
@@ -130,20 +131,36 @@ def _work(task: tuple[int, Options], tell: Callable[[str], None]) -> tuple[str, 
 def small_text(
     text: str, chosen: tuple[Way, ...], seconds: float, apart: Comparer, **given: Any
 ) -> tuple[str, Blame]:
-    """A smaller script that shows the same difference, and its cause; `given` are further arguments of
-    `compare`. Raises FinchError of kind resource if no way ends."""
-    found, end = apart.compare(text, chosen, **given), time.monotonic() + seconds
-    for ways in (_telling(found, chosen), chosen) if found.faults else ():
-        first = found if ways == chosen else apart.compare(text, ways, **given)
+    """A smaller script that shows the same difference, as small as `seconds` allow, and its cause; `given`
+    are further arguments of `compare`. Raises FinchError of kind resource if no way ends."""
+    start = time.monotonic()
+    found = apart.compare(text, chosen, **given)
+    if found.agrees:
+        return text, Blame(())
+    hangs = any(fault[0] == HUNG for fault in found.faults)
+    each = math.inf if hangs else max(LEAST, 4 * (time.monotonic() - start))
+    end = time.monotonic() + seconds
+    for ways in (_telling(found, chosen), chosen):
+        # some time is left to see that the smaller text differs in all ways
+        with apart.within(0.8 * (end - time.monotonic()), each):
+            small = _reduced(text, ways, apart, **given)
+        with apart.within(end - time.monotonic(), each):
+            if small != text and apart.shows(found, small, chosen, **given):
+                text = small
+                break
+    with apart.within(CAUSES):
+        try:
+            return text, blame(text, chosen, partial(apart.compare, **given))
+        except FinchError:  # it takes too long
+            return text, Blame(tuple(found.differences))
 
-        def differs(small: str, first: Comparison = first, ways: tuple[Way, ...] = ways) -> bool:
-            return apart.shows(first, small, ways, **given)
 
-        small = reduce(text, differs, end - time.monotonic()) if first.faults else text
-        if small != text and apart.shows(found, small, chosen, **given):
-            text = small
-            break
-    return text, blame(text, chosen, partial(apart.compare, **given))
+def _reduced(text: str, ways: tuple[Way, ...], apart: Comparer, **given: Any) -> str:
+    with suppress(FinchError):
+        first, left = apart.compare(text, ways, **given), apart.until - time.monotonic()
+        if first.faults:
+            return reduce(text, lambda small: apart.shows(first, small, ways, **given), left)
+    return text
 
 
 def _telling(found: Comparison, chosen: tuple[Way, ...]) -> tuple[Way, ...]:

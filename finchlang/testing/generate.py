@@ -28,14 +28,12 @@ ENTRIES = 300
 
 
 def typed(value: Any, type: str) -> str:
-    """A literal of this element type."""
     is_usual = type in ("Bool", "Int64", "Float64")
     value = types.TYPES[type].wrap(value) if type in types.TYPES else value
     return pretty(Literal(value, type=None if is_usual else type)).strip()
 
 
 def array(found: Mapping[tuple[int, ...], str], rest: str, shape: Sequence[int]) -> str:
-    """An array with these values by coordinates, and one for all others."""
     every = itertools.product(*(range(n) for n in reversed(shape)))
     values = [found.get(at[::-1], rest) for at in every]
     if len(shape) == 2 and shape[1] > 1 and values:
@@ -105,7 +103,6 @@ class Maker:
         return typed(self.random.randint(0 if own.kind == "uint" else -3, 4), type)
 
     def far_value(self, type: str) -> str:
-        """A random value, often one at an end of the type."""
         own = types.TYPES[type]
         if own is types.Bool or self.chance(0.5):
             return self.value(type)
@@ -183,7 +180,6 @@ class Maker:
     def entries(
         self, levels: Levels, shape: tuple[int, ...], type: str
     ) -> dict[tuple[int, ...], str]:
-        """The entries of a tensor: values by coordinates."""
         if not levels:
             return {(): "true" if type == "Bool" else self.value(type)}
         (name, modes), *rest = levels

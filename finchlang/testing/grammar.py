@@ -32,8 +32,8 @@ class Row:
     complete: bool = False
 
 
-_TABLES = tomllib.loads(files(__package__).joinpath("tables.toml").read_text("utf-8"))
-LEVELS = {name: Row(**row) for name, row in _TABLES["levels"].items()}
+TABLES = tomllib.loads(files(__package__).joinpath("tables.toml").read_text("utf-8"))
+LEVELS = {name: Row(**row) for name, row in TABLES["levels"].items()}
 #: the levels that may be above another level
 UPPER = tuple(name for name in LEVELS if name not in ("Interleaved", "Workspace"))
 LOWER = (*UPPER, "Interleaved")
@@ -62,8 +62,7 @@ class Form:
 
 
 def _forms(name: str) -> tuple[Form, ...]:
-    """The rows of a table: `KINDS WEIGHT TEXT`."""
-    rows = re.split(r"\n(?! )", _TABLES["forms"][name].strip())
+    rows = re.split(r"\n(?! )", TABLES["forms"][name].strip())
     split = (re.sub(r"\n +", " ", row).split(None, 2) for row in rows)
     return tuple(Form(kinds, float(weight), text) for kinds, weight, text in split)
 
@@ -97,4 +96,4 @@ def _known(row: dict[str, Any]) -> Known:
     return Known(**{**row, **lists})
 
 
-FUNCTIONS = tuple(map(_known, _TABLES["functions"]))
+FUNCTIONS = tuple(map(_known, TABLES["functions"]))

@@ -46,7 +46,6 @@ class ExpressionMaker(Maker):
         self.functions: dict[str, Known] = {}
 
     def chosen(self, table: tuple[Form, ...]) -> Form:
-        """A row of a table that is for the kind of the script."""
         fit = [form for form in table if self.kind[0] in form.kinds]
         return self.random.choices(fit, [form.weight for form in fit])[0]
 
@@ -132,7 +131,6 @@ class ExpressionMaker(Maker):
         return f"{self.random.choice(PROTOCOLS)}({index})" if self.chance(0.15) else index
 
     def places_in(self, dim: str, over: str) -> str:
-        """A new vector over one dimension, of coordinates in another."""
         name, type = f"I{len(self.before)}", self.random.choice(("Int64", "Int32", "UInt8"))
         places = (self.random.randint(1, self.sizes[dim]) for _ in range(self.sizes[over]))
         level = self.random.choice(("Dense", "SparseList", "SparseByteMap", "RunList"))
@@ -159,7 +157,6 @@ class ExpressionMaker(Maker):
         return f"{name}[{', '.join(f'~({i} {d})' for i, d in zip(at, moves, strict=True))}]"
 
     def leaf(self, sizes: tuple[int, ...]) -> str:
-        """The name of a new tensor of these sizes, which is used once."""
         self.sizes |= {f"d{n}": n for n in sizes}
         return self.new(tuple(f"d{n}" for n in sizes), is_kept=False).name
 

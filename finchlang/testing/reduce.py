@@ -140,7 +140,6 @@ def _fewer_entries(node: Call) -> Iterator[Node]:
 
 
 def _parts(node: Node) -> Iterator[Node]:
-    """Replacements of a node: one of its parts, or something simpler."""
     if type(node) is Literal:
         is_number = isinstance(node.value, (int, float)) and not isinstance(node.value, bool)
         for value in (0, 1, 2) if is_number else ():

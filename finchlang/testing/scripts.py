@@ -34,7 +34,6 @@ _SIGNS = {
 
 
 def is_special(seed: int) -> bool:
-    """Whether the script of a seed has NaN and infinities in its data."""
     return seed % SPECIAL == SPECIAL - 1
 
 
@@ -234,7 +233,6 @@ class Writer(ExpressionMaker):
         return self.filled(form, nest, 1)
 
     def part(self, nest: Nest) -> str:
-        """A target within shape operators and wrappers that are one-to-one."""
         at = self.random.sample(sorted(nest.indices), len(nest.indices))
         sizes = tuple(self.sizes[nest.indices[i]] for i in at)
         nest.bound.update(at)
@@ -257,7 +255,6 @@ class Writer(ExpressionMaker):
         return f"{name}({', '.join(given)})"
 
     def operations(self) -> str:
-        """Three operators of the table, far apart in it, by the seed."""
         names = [name for name in OPERATORS if operands(name)]
         third = len(names) // 3
         own = [f"{self.number}{letter}" for letter in "xyz"]

@@ -157,7 +157,6 @@ def _value_at(term: Term, point: dict[int, float] | None, number: Callable[[Any]
 
 
 def written(value: Any) -> str:
-    """A value as text; a symbolic one as its term."""
     if not is_symbolic(value):
         return repr(value)
 

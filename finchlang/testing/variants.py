@@ -71,7 +71,6 @@ def _renamed(node: Any, values: Values) -> Any:
 
 
 def _reordered(node: Any, values: Values) -> Any:
-    """A loop within a loop, exchanged with that if steps may be taken in any order."""
     inner: Any = getattr(node, "body", None)
     if type(node) is not ast.Loop or type(inner) is not ast.Loop:
         return node
@@ -95,8 +94,6 @@ def _doubled(node: Any, values: Values) -> Any:
 
 
 def _twice(script: ast.Script, rng: random.Random, values: Values) -> ast.Script:
-    """Kernels that declare all that they write are run twice."""
-
     def repeated(node: Any) -> tuple[Any, ...]:
         if type(node) is not ast.KernelNode or type(node.program) is ast.Annotated:
             return (node,)

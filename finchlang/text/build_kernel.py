@@ -40,7 +40,6 @@ _NO_PLACE = {
 
 
 def nodes(parts: list) -> tuple[ast.Node, ...]:
-    """The nodes among the parts of a rule, without its tokens."""
     return tuple(p for p in parts if isinstance(p, ast.Node))
 
 
@@ -64,7 +63,6 @@ class KernelBuilder:
         return span_of(self.source, token)
 
     def over(self, parts: list) -> Span | None:
-        """The span from the first part to the last one."""
         spans = [
             self.at(p) if isinstance(p, Token) else p.span
             for p in (parts[:1] + parts[-1:])

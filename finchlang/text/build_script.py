@@ -128,7 +128,6 @@ class Builder(KernelBuilder):
         return ast.Try(parts[1], name, handler, final, span=self.over(parts))
 
     def using(self, parts: list) -> ast.Node:
-        """`using` a known package does nothing."""
         for package in nodes(parts):
             if self.name(package) not in PACKAGES:
                 message = "there are no packages: all names are built in"

@@ -74,17 +74,14 @@ class _Unexpected:
         return next((t for t in reversed(self.tokens) if t.type in kinds), None)
 
     def span_to(self, opener: Token, stop: int) -> Span:
-        """From a token to an offset of the text."""
         before, start = self.source.text[:stop], span_of(self.source, opener)
         line = before.count("\n") + 1
         return Span(self.source, start.line, start.column, line, stop - before.rfind("\n"))
 
     def rest(self) -> str:
-        """What is in the line from the token on."""
         return self.source.line(self.token.line or 1)[(self.token.column or 1) - 1 :]
 
     def error(self, message: str, hint: str | None = None, at: Any = None) -> FinchError:
-        """An error at a node or token, by default at the token that is not allowed."""
         at = self.token if at is None else at
         span = at.span if isinstance(at, Node) else span_of(self.source, at)
         return FinchError("syntax", message, span, hint)

@@ -17,7 +17,6 @@ SIGNS = re.compile(r"=\+|[&|]|:-|\]\s*\*")
 
 
 def doubtful(tree: ast.Node) -> Iterator[Note]:
-    """The notes about signs in a script."""
     seen = set[int]()
     for node in trees.walk(tree):
         if isinstance(node, (ast.Assign, ast.Let)) and node.span is not None:
@@ -72,7 +71,6 @@ _FIRST = {"*": "1", "min": "Inf"}
 
 
 def _begun(program: ast.Node) -> Iterator[Note]:
-    """Products and least values that begin at a declared 0."""
     zeros: set[ast.Node] = {
         node.tensor
         for node in trees.walk(program)

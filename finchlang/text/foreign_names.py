@@ -57,7 +57,6 @@ def _rows_of(table: str) -> dict[str, list[NameRow]]:
 
 
 def is_foreign(name: str) -> bool:
-    """Whether the table has the name, so that no other one is guessed."""
     return name in rows(True)
 
 

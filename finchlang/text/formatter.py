@@ -135,7 +135,6 @@ class _Writer:
         return sign
 
     def parts(self, start: int, stop: int) -> Iterator[str]:
-        """The parts of the text between two tokens: line ends, blanks, signs, whole comments."""
         while found := _PART.match(self.text, start, stop):
             end = self.comments.get(start, found.end())
             yield self.text[start:end]
@@ -154,7 +153,6 @@ class _Writer:
         self.put(" " * self.indent)
 
     def blank(self, token: Token, between: str, is_element: bool) -> str:
-        """The blanks between `token` and the one before it, in one line."""
         previous = self.previous
         if is_element:  # of an array: columns stay as they are
             return between

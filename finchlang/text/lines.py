@@ -105,7 +105,6 @@ def factors(stream: Iterator[Token]) -> Iterator[Token]:
 
 
 def _part(token: Any, start: int, stop: int, kind: str) -> Token:
-    """A part of a token, which is within one line."""
     line, column, at = token.line, token.column, token.start_pos
     ends = {"end_line": line, "end_column": column + stop, "end_pos": at + stop}
     return Token(kind, token[start:stop], at + start, line, column + start, **ends)
@@ -220,7 +219,6 @@ class Pass:
         return False
 
     def _nest(self, token: Token, before: str) -> None:
-        """Open or close a frame, as `token` does."""
         kind, frames = token.type, self.frames
         if token.line != self.line:
             self.line, self.indent = token.line or 0, token.column or 0

@@ -24,6 +24,7 @@ PACKAGES = (
     r"random|operator|Math|Finch|Base|LinearAlgebra|SparseArrays|Statistics|std|System"
 )
 NUMPY = r"np|numpy|torch|tf|jnp"
+NO_PACKAGES = "there are no packages: functions stand alone"
 NO_METHODS = "there are no methods: a function stands before its arguments"
 _COMMENT_OR_STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"|#(?!include\b)[^\n]*')
 
@@ -108,13 +109,10 @@ def settle(span: Span, code: str, rule: str) -> tuple[Span, str] | None:
         try:
             parse(source, rule)
         except FinchError as error:
-            at, end = (
-                error.span.offsets[0] if error.span is not None else len(text),
-                len(text) - tail,
-            )
-            is_here = start <= at < end or (
-                at == end and text[end : end + 1] not in ("", " ", "\n")
-            )
+            at = error.span.offsets[0] if error.span is not None else len(text)
+            end = len(text) - tail
+            is_next = at == end and text[end : end + 1] not in ("", " ", "\n")
+            is_here = start <= at < end or is_next
             if not is_here and (at < start or "\n" in text[end:at]):
                 break  # what is wrong in another line is another mistake
             try:
@@ -135,7 +133,6 @@ def settle(span: Span, code: str, rule: str) -> tuple[Span, str] | None:
 
 
 def _place(source: Source, start: int, stop: int) -> Span:
-    """The span between two offsets of a text."""
     ends = []
     for at in (start, stop):
         before = source.text[:at]
@@ -173,7 +170,6 @@ def _forms_at(
 
 
 def _ends(source: Source, *lines: int) -> list[tuple[int, int]]:
-    """The ends of the last lines with code before those."""
     found = []
     for line in lines:
         for number in range(line - 1, max(line - 5, 0), -1):
@@ -207,21 +203,32 @@ def _blank(found: re.Match[str]) -> str:
 # ------------------------------------------------------------- forms that need balanced brackets
 
 
+def _scanned(code: str, at: int, step: int, stops: Callable[[int], object]) -> int:
+    """From `at` on in one direction, the first place outside of brackets where `stops` holds, or where a
+    bracket is met whose other one was not."""
+    depth, opens, closes = 0, *("([{", ")]}")[::step]
+    while 0 <= at < len(code):
+        depth += (code[at] in opens) - (code[at] in closes)
+        if depth < 0 or (depth == 0 and stops(at)):
+            break
+        at += step
+    return at
+
+
+def _other_bracket(code: str, at: int, step: int = 1) -> int:
+    return _scanned(code, at, step, lambda _: True)
+
+
 def _before(code: str, at: int) -> int:
     """Where the operand that ends at `at` begins: a name with its calls and subscripts, or a string."""
     start = at
     while start > 0:
         c = code[start - 1]
         if c in ")]}":
-            depth, k = 0, start - 1
-            while k >= 0:
-                depth += (code[k] in ")]}") - (code[k] in "([{")
-                if depth == 0:
-                    break
-                k -= 1
-            if k < 0:
+            opener = _other_bracket(code, start - 1, -1)
+            if opener < 0:
                 return start
-            start = k
+            start = opener
         elif c == '"' and (quote := code.rfind('"', 0, start - 1)) >= 0:
             return quote
         elif c.isalnum() or c in "_'":
@@ -231,40 +238,24 @@ def _before(code: str, at: int) -> int:
     return start
 
 
-def _closing(code: str, at: int) -> int:
-    """Where the bracket that opens at `at` closes, the end of the code if nowhere."""
-    depth = 0
-    for k in range(at, len(code)):
-        depth += (code[k] in "([{") - (code[k] in ")]}")
-        if depth == 0:
-            return k
-    return len(code)
-
-
 def _bounds(code: str, at: int) -> tuple[int, int]:
     """Where the expression around `at` begins and ends: at a bracket, comma or assignment."""
-    start, depth = at, 0
-    while start > 0:
-        c = code[start - 1]
-        depth += (c in ")]}") - (c in "([{")
-        is_sign = (
-            c == "="
-            and code[start - 2 : start - 1] not in tuple("=!<>")
-            and code[start : start + 1] != "="
-        )
-        if depth < 0 or (
-            depth == 0 and (c in ",;" or is_sign or re.search(r"(->|\breturn)$", code[:start]))
-        ):
-            break
-        start -= 1
-    stop, depth = at, 0
-    while stop < len(code):
-        depth += (code[stop] in "([{") - (code[stop] in ")]}")
-        if depth < 0 or (depth == 0 and (code[stop] in ",;" or re.match(r"\s+end\b", code[stop:]))):
-            break
-        stop += 1
+
+    def begins(k: int) -> object:
+        is_sign = code[k] == "=" and code[k + 1 : k + 2] != "="
+        is_sign = is_sign and code[k - 1 : k] not in tuple("=!<>")
+        return code[k] in ",;" or is_sign or re.search(r"(->|\breturn)$", code[: k + 1])
+
+    def ends(k: int) -> object:
+        return code[k] in ",;" or re.match(r"\s+end\b", code[k:])
+
+    start, stop = _scanned(code, at - 1, -1, begins) + 1, _scanned(code, at, 1, ends)
     start += len(code[start:stop]) - len(code[start:stop].lstrip())
     return start, start + len(code[start:stop].rstrip())
+
+
+def _around(pattern: str, code: str, at: int) -> Iterator[re.Match[str]]:
+    return (m for m in re.finditer(pattern, code) if m.start() <= at <= m.end())
 
 
 def _choice(line: str, code: str, at: int, in_kernel: bool) -> Remedy | None:
@@ -285,51 +276,36 @@ def _choice(line: str, code: str, at: int, in_kernel: bool) -> Remedy | None:
 def _grouped(text: str) -> str:
     """A part of a choice, in parentheses if a colon or a choice in it would be taken for another."""
     text = text.strip()
-    return (
-        f"({text})"
-        if re.search(r"[?:]|\bif\b", text) and not re.fullmatch(r"\(.*\)", text)
-        else text
-    )
+    is_joined = re.search(r"[?:]|\bif\b", text) and not re.fullmatch(r"\(.*\)", text)
+    return f"({text})" if is_joined else text
 
 
 def _slice(line: str, code: str, at: int, in_kernel: bool) -> Remedy | None:
     """`x[1:]`, `x[:2]` and `x[::2]` of Python, which count from 0 and leave the last one out."""
-    for found in re.finditer(
-        r"(?<=[\w)\]])\[\s*(-?\d*)\s*:\s*(-?\d*)\s*(?::\s*(-?\d*))?\s*\]", code
-    ):
-        if not found.start() <= at <= found.end() or (found[1] and found[2] and found[3] is None):
+    pattern = r"(?<=[\w)\]])\[\s*(-?\d+|)\s*:\s*(-?\d+|)\s*(?::\s*(-?\d+|))?\s*\]"
+    for found in _around(pattern, code, at):
+        a, b, step = found[1], found[2], found[3] or ""
+        if a and b and found[3] is None:
             continue
-        first = (
-            "1"
-            if not found[1]
-            else f"end - {int(found[1][1:]) - 1}"
-            if found[1][0] == "-"
-            else str(int(found[1]) + 1)
-        )
-        last = (
-            "end" if not found[2] else f"end - {found[2][1:]}" if found[2][0] == "-" else found[2]
-        )
-        first = "end" if first == "end - 0" else first
-        ours = f"[{first}:{last}]" if found[3] in (None, "") else f"[{first}:{found[3]}:{last}]"
-        if (found[3] or "").startswith("-"):
-            ours = f"[end:{found[3]}:1]"
-        reason = "a range has both ends, and indices count from 1"
-        return _written(found.start(), found.end(), reason, ours)
+        first, last = ("end" if a == "-1" else _from_end(a, 1)), _from_end(b) if b else "end"
+        ours = f"[{first}:{step}:{last}]" if step else f"[{first}:{last}]"
+        ours = f"[end:{step}:1]" if step.startswith("-") else ours
+        return _written(*found.span(), "a range has both ends, and indices count from 1", ours)
     return None
+
+
+def _from_end(text: str, by: int = 0) -> str:
+    return f"end - {int(text[1:]) - by}" if text[:1] == "-" else str(int(text or 0) + by)
 
 
 def _string(line: str, code: str, at: int, in_kernel: bool) -> Remedy | None:
     """`f"x = {x}"`, a string of Python with values in it; `{"a": 1}`, a dictionary."""
-    for found in re.finditer(r'\bf("_*")', code):
-        if found.start() <= at <= found.end():
-            text = re.sub(
-                r"\{([^{}:]+)(?::[^{}]*)?\}", r"$(\1)", line[found.start(1) : found.end(1)]
-            )
-            return _written(found.start(), found.end(), "strings have no letter before them", text)
-    for found in re.finditer(r"(?<![\w])\{([^{}]*:[^{}]*)\}", code):
-        if found.start() <= at <= found.end():
-            ours = "Dict(" + re.sub(r"\s*:\s*", " => ", line[found.start(1) : found.end(1)]) + ")"
-            return _written(found.start(), found.end(), "there are no dictionaries in braces", ours)
+    for found in _around(r'\bf("_*")', code, at):
+        text = re.sub(r"\{([^{}:]+)(?::[^{}]*)?\}", r"$(\1)", line[slice(*found.span(1))])
+        return _written(*found.span(), "strings have no letter before them", text)
+    for found in _around(r"(?<![\w])\{([^{}]*:[^{}]*)\}", code, at):
+        ours = "Dict(" + re.sub(r"\s*:\s*", " => ", line[slice(*found.span(1))]) + ")"
+        return _written(*found.span(), "there are no dictionaries in braces", ours)
     return None
 
 
@@ -350,11 +326,8 @@ def _member(line: str, code: str, at: int, in_kernel: bool) -> Remedy | None:
     """`np.sum(x)`, `x.sum()` and `x.shape`: packages, methods and attributes."""
     for dot in re.finditer(r"\.(?=[A-Za-z_])", code):
         start = _before(code, dot.start())
-        head = re.compile(
-            r"(?:\.\w+)*\.(\w+)"
-            if re.fullmatch(PACKAGES, code[start : dot.start()])
-            else r"\.(\w+)"
-        )
+        is_package = re.fullmatch(PACKAGES, code[start : dot.start()])
+        head = re.compile(r"(?:\.\w+)*\.(\w+)" if is_package else r"\.(\w+)")
         chain = head.match(code, dot.start())
         assert chain is not None
         if start == dot.start() or not start <= at <= chain.end():
@@ -366,36 +339,24 @@ def _member(line: str, code: str, at: int, in_kernel: bool) -> Remedy | None:
         if name == "shape" and (size := re.match(r"\[(\d+)\]", code[end:])):
             ours = f"size({line[start : dot.start()]}, {int(size[1]) + 1})"
             return _written(start, end + size.end(), "there is no member access", ours)
-        stop = _closing(code, end) + 1 if is_call else end
+        stop = _other_bracket(code, end) + 1 if is_call else end
         inside = line[end + 1 : stop - 1].strip() if is_call else ""
-        if re.fullmatch(PACKAGES, code[start : dot.start()]):
-            is_array = (
-                name in OF_ELEMENTS
-                and not {name, f"np.{name}"} & names.rows(in_kernel).keys()
-                and not in_kernel
-                and not re.fullmatch(r"[-.\d]*", inside)
-            )
-            text = f"{name}{'.' * bool(is_array and is_call)}({inside})" if is_call else name
+        if is_package:
+            own = f"np.{name}"
+            is_foreign = {name, own} & names.rows(in_kernel).keys()
+            is_array = name in OF_ELEMENTS and not is_foreign and not in_kernel
+            is_array = is_array and not re.fullmatch(r"[-.\d]*", inside)
             if is_array and re.fullmatch(NUMPY, code[start : dot.start()]):
-                return _written(start, stop, "there are no packages: functions stand alone", text)
-            text = text.replace(".(", "(", 1)
-            is_own = f"np.{name}" in names.rows(in_kernel) and code.startswith(
-                ("np.", "numpy."), start
-            )
-            return _translated(
-                start,
-                stop,
-                "there are no packages: functions stand alone",
-                f"np.{name}" if is_own else name,
-                text,
-                in_kernel,
-            )
+                text = f"{name}.({inside})" if is_call else name
+                return _written(start, stop, NO_PACKAGES, text)
+            text = f"{name}({inside})" if is_call else name
+            is_own = own in names.rows(in_kernel) and code.startswith(("np.", "numpy."), start)
+            return _translated(start, stop, NO_PACKAGES, own if is_own else name, text, in_kernel)
         reason = NO_METHODS if is_call else "there is no member access"
         args = ", ".join(filter(None, [line[start : dot.start()], inside]))
         known = f".{name}" in names.rows(in_kernel)
-        found = _translated(
-            start, stop, reason, f".{name}" if known else name, f"{name}({args})", in_kernel
-        )
+        called = f".{name}" if known else name
+        found = _translated(start, stop, reason, called, f"{name}({args})", in_kernel)
         if is_call or known:
             return found
         maker = re.match(r"\w+(?=\()", code[start:])  # `svd(A).S`
@@ -431,7 +392,6 @@ def _translated(
 
 
 def parse_fragment(text: str) -> Any:
-    """The only statement of a text."""
     source = Source(text, "<hint>")
     for _ in range(DEEPEST):
         try:
@@ -455,22 +415,18 @@ def node_at(span: Span, rule: str, of_name: bool = False) -> Any:
     except FinchError:
         return None if rule == "program" else node_at(span, "program", of_name)
     node: Any
+    wanted = span.line, span.column, span.end
     for node in trees.walk(tree):
         is_call = isinstance(node, (ast.Call, ast.KeywordCall, ast.Broadcast))
         place = node.op.span if of_name and is_call else None if of_name else node.span
         if isinstance(node, ast.Script):
             continue
-        if place is not None and (place.line, place.column, place.end) == (
-            span.line,
-            span.column,
-            span.end,
-        ):
+        if place is not None and (place.line, place.column, place.end) == wanted:
             return node
     return None
 
 
 def _foreign_name(span: Span, in_kernel: bool, rule: str) -> names.OurWay | None:
-    """Our way for the name at a place."""
     name = span.text
     if not names.is_foreign(name):
         return None
@@ -493,7 +449,6 @@ def in_place(code: str, span: Span) -> str:
         return code
     start, stop = span.offsets
     before, after = span.source.text[:start].rstrip(" "), span.source.text[stop:].lstrip(" ")
-    is_alone = before[-1:] in ("", "\n", "(", ",", ";", "[") or re.search(
-        r"(?<![=!<>])=$|\b(?:in|if|elseif|while)$", before
-    )
+    begins = r"^$|[\n(,;\[]$|(?<![=!<>])=$|\b(?:in|if|elseif|while)$"
+    is_alone = re.search(begins, before)
     return code if is_alone and re.match(r"$|[\n),;\]#]|end\b", after) else f"({code})"

@@ -238,7 +238,6 @@ def syntax_errors(source: Source) -> list[FinchError]:
 
 
 def _blank_statement(lines: list[str], at: int) -> None:
-    """Blank the statement with the line `at`, which counts from 0."""
     start = stop = min(at, len(lines) - 1)
     while start > 0 and _GOES_ON.match(lines[start]):
         start -= 1

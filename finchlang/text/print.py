@@ -69,7 +69,6 @@ def lines_of(node: Any) -> list[str]:
 
 
 def body_of(node: Any) -> list[str]:
-    """The lines between a head and its `end`."""
     statements = node.statements if isinstance(node, (ast.Block, ast.Script)) else (node,)
     return [INDENT + line for s in statements for line in nested(s)]
 
@@ -190,7 +189,6 @@ def _keyword_call(node: ast.KeywordCall) -> tuple[str, int]:
 
 
 def _bound(names: tuple[str, ...]) -> str:
-    """Names that one value is bound to, or the entries of a tuple."""
     return names[0] if len(names) == 1 else f"({', '.join(names)})"
 
 
@@ -322,7 +320,6 @@ def _time(node: ast.Macro) -> list[str]:
 
 
 def _kernel(node: ast.KernelNode) -> list[str]:
-    """A kernel, after the functions that it calls."""
     program = node.program
     # functions that differ only in what is known of their operands are printed once
     functions = dict.fromkeys((*_function(f), *_laws(f)) for f in _functions(program))

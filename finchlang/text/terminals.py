@@ -11,7 +11,6 @@ _TERMINAL = re.compile(r'^([A-Z_]+)(?:\.(\d+))?: *(?:"(.*?)"|/(.*)/)(?: *//.*)?$
 
 
 def text_of_grammar(name: str) -> str:
-    """The text of a file of `grammar/`."""
     try:
         return resources.files("finchlang.grammar").joinpath(name).read_text("utf-8")
     except (ModuleNotFoundError, FileNotFoundError):  # a plain checkout on the path
@@ -45,6 +44,5 @@ BRACKETS = ("LPAR", "RPAR", "LBRACK", "RBRACK", "LCURLY", "RCURLY", "COMMA", "SE
 
 @cache
 def operators() -> dict[str, str]:
-    """The signs among the terminals."""
     kept = terminals().items()
     return {n: r for n, r in kept if n not in OTHERS + BRACKETS and not re.match("@|[a-z]+$", r)}

@@ -7,8 +7,6 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from finchlang.base.errors import FinchError
 from finchlang.calls.runner import KernelEvent, Observer
 from finchlang.host.engine import Applied, EventKind
@@ -93,19 +91,6 @@ def run_script(text: str, values: dict[str, Any], engine: str, which: str = "all
     except FinchError as fault:
         error = fault
     return Ran(session, watch, error)
-
-
-def run_congruent(text: str, values: dict[str, Any], which: str = "all") -> Ran:
-    """Run a script under the interpreter and as residuals: the same results or the same error, and
-    (congruence) the same host steps. Gives the interpreter's run."""
-    first = run_script(text, values, "interpret", which)
-    second = run_script(text, values, "residual", which)
-    assert str(first.error) == str(second.error)
-    for name in first.session.names():
-        np.testing.assert_array_equal(first[name], second[name])
-    if first.error is None:
-        assert first.steps == second.steps
-    return first
 
 
 def run_staged(text: str, values: dict[str, Any], which: str = "all") -> Ran:

@@ -8,13 +8,11 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import pytest
 
 from finchlang.base.errors import FinchError
 from finchlang.calls.arguments import KIND, describe
 from finchlang.calls.kernel import SpecializedKernel
 from finchlang.tensors.convert import copy_of
-from finchlang.tensors.formats import parse_format
 from finchlang.tensors.tensor import Scalar, Tensor
 from finchlang.text.parse import parse_kernel
 
@@ -80,18 +78,6 @@ def _check_sound(tensor: Tensor | Scalar) -> None:
     if isinstance(tensor, Tensor):
         tensor.checked = False
         tensor.validate()
-
-
-def run_out_of_order(text: str, tensors: dict[str, Any]) -> tuple[FinchError, dict[str, Any]]:
-    """The access-order error of a kernel, and the tensors as a workspace has them."""
-    formats = tuple((name, tensor.format) for name, tensor in tensors.items())
-    with pytest.raises(FinchError, match="written") as error:
-        compiled(text, formats, "all", workspaces=False)
-    assert error.value.kind == "access order"
-    other = parse_format((error.value.hint or "").rpartition(": ")[2])
-    assert not any(level.is_sequential for level in other.levels())
-    assert compiled(text, formats, "all").notes
-    return error.value, run(text, tensors)[0]
 
 
 def tensor(array: Any, format: str) -> Tensor:

@@ -228,3 +228,14 @@ def test_unions_of_many_modes_grow_linearly(count: int, orders: tuple[int, int, 
 
     first, second, third = map(size, orders)
     assert third - second <= 1.05 * (second - first)
+
+
+def test_a_workspace_is_merged_in_one_place() -> None:
+    """A further write has its own entry, but not the code for a batch that is full."""
+
+    def size(count: int) -> int:
+        writes = "\n".join(f"if x[j] == {k}; B[i, j] += x[i] end" for k in range(count))
+        formats = {"x": DENSE, "B": f"SparseList({LIST})"}
+        return statements(f"B .= 0.0; for i = _, j = _\n{writes}\nend", formats)
+
+    assert size(4) - size(3) < 60

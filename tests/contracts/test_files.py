@@ -113,7 +113,7 @@ def test_every_shape_comes_back(tmp_path: Path, suffix: str, shape: tuple[int, .
         assert tensor is None or again(path, tensor).shape == shape
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=25)
 @given(array=arrays.arrays(np.float64, arrays.array_shapes(min_dims=2, max_dims=2, max_side=5)))
 def test_matrices_come_back_exactly(tmp_path_factory: Any, array: np.ndarray) -> None:
     folder = tmp_path_factory.mktemp("round")

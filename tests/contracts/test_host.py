@@ -137,7 +137,7 @@ def held(type: Type, value: Any) -> Var:
     return variable
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.integers(0, 2**32), st.lists(st.integers(0, 127), min_size=6, max_size=6))
 def test_folding_keeps_what_expressions_mean(seed: int, given: list[int]) -> None:
     """A quotient is folded only where the divisor is known not to be 0, so none is made here."""
@@ -251,7 +251,7 @@ def test_disjoint(type: Type) -> None:
 entries = st.dictionaries(st.integers(0, 60), st.integers(-5, 5), max_size=40)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(entries, entries, st.integers(0, 3))
 def test_what_grows(a: dict[int, int], b: dict[int, int], room: int) -> None:
     arrays: list[np.ndarray] = []
@@ -266,7 +266,7 @@ def test_what_grows(a: dict[int, int], b: dict[int, int], room: int) -> None:
     assert done.arrays[5][: len(sums)].tolist() == list(sums.values())
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.sets(st.integers(0, 300)), st.sets(st.integers(0, 300)))
 def test_what_is_searched_and_counted(a: set[int], b: set[int]) -> None:
     arrays = [np.array(sorted(x), np.int32) for x in (a, b)]
@@ -389,7 +389,7 @@ def test_a_failure_comes_after_what_came_before() -> None:
     assert done.arrays[0].tolist() == [10, 11, 13, 13, 10, 10]
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(
     st.integers(0, 2**32), st.integers(2, 6), st.lists(st.integers(0, 100), min_size=3, max_size=3)
 )

@@ -309,3 +309,36 @@ def test_steps(name: str, which: str) -> None:
     text, make, small, large, most = CASES[name]
     first, second = (steps(text, make(n), which) for n in (small, large))
     assert 0 < second <= most * first, (first, second)
+
+
+MET = [
+    "SparseList",
+    "SparseByteMap",
+    "SparseBand",
+    "SparseBlockList",
+    "SparseRunList",
+    "RunList",
+    "PackBits",
+    "Dense",
+]
+
+
+def met(level: str, seed: int) -> Tensor:
+    """Runs of equal entries; of a band, one block."""
+    rng, values, n = np.random.default_rng(seed), np.zeros(300), 300
+    for start in rng.choice(n // 10, 12, replace=False) * 10:
+        values[start : start + rng.integers(1, 7)] = rng.integers(1, 3)
+    if level == "SparseBand":
+        values[:] = 0
+        values[60 + 20 * seed : 180 + 20 * seed] = rng.integers(1, 4, 120)
+    return Tensor.from_numpy(values, f"{level}(Element(0.0))")
+
+
+@pytest.mark.parametrize("one", MET)
+def test_where_two_meet_no_more_steps_than_by_the_rules_of_the_paper(one: str) -> None:
+    """At most 5 % more."""
+    for other in MET[MET.index(one) :]:
+        for text in (SUM.format("A[i] + B[i]"), SUM.format("A[i] * B[i]")):
+            values = sums(A=met(one, 1), B=met(other, 2))
+            ours, theirs = (steps(text, values, which) for which in ("all", "paper"))
+            assert ours <= 1.05 * theirs, (text, other, ours, theirs)

@@ -16,12 +16,12 @@ from finchlang.operators.operator_table import FAMILIES, OPERATORS
 from finchlang.python.session import Session
 from finchlang.repl import manual
 from finchlang.repl.__main__ import main
-from finchlang.repl.command_table import COMMANDS
 from finchlang.repl.commands import FUNCTIONS
 from finchlang.repl.directives import _COMMANDS as DIRECTIVES
 from finchlang.repl.highlight import CONSTANTS, KEYWORDS
 from finchlang.repl.manual import SHOWS, Entry, entries, words
 from finchlang.repl.notes import Watching
+from finchlang.repl.options import COMMANDS
 from finchlang.repl.prompt import LEAVE, answer
 from finchlang.repl.prompt_session import Conversation
 from finchlang.script.builtins import BUILTINS
@@ -58,7 +58,7 @@ def test_every_word_is_there() -> None:
         *(f"finch {name}" for name in COMMANDS),
     }
     assert needed - words().keys() == INTERNAL & needed
-    assert tuple(dict.fromkeys(COMMANDS)) == COMMANDS and {*COMMANDS} == FUNCTIONS.keys()
+    assert COMMANDS.keys() == FUNCTIONS.keys()
     unknown = {n for n in words() if n[0] == ":" and n[1:].isalpha()} - {
         f":{n}" for n in DIRECTIVES
     }

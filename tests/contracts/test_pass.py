@@ -317,7 +317,7 @@ def kernels(draw: Any) -> str:
     return "B .= 0\n" + "\n".join(loop((), 4) for _ in range(draw(st.integers(1, 2))))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(kernels(), st.booleans())
 def test_passes_keep_the_meaning_of_any_kernel(text: str, in_place: bool) -> None:
     """With `in_place`, B and y are updated through workspaces, and A is stored by rows."""

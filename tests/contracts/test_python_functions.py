@@ -119,7 +119,7 @@ NUMBERS = st.floats(-1e6, 1e6).filter(lambda x: abs(x) > 1e-6)
 
 
 @given(st.lists(st.tuples(NUMBERS, NUMBERS), min_size=1))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_division_of_floats(pairs: list[tuple[float, float]]) -> None:
     args = [np.array(values) for values in zip(*pairs, strict=True)]
     check(lambda a, b: a // b, "native", *args)
@@ -127,7 +127,7 @@ def test_division_of_floats(pairs: list[tuple[float, float]]) -> None:
 
 
 @given(st.lists(st.tuples(*[st.integers(-1000, 1000).filter(bool)] * 2), min_size=1))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 def test_division_of_integers(pairs: list[tuple[int, int]]) -> None:
     args = [np.array(values) for values in zip(*pairs, strict=True)]
     for function in (divided, shifted):

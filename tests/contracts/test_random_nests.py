@@ -30,7 +30,6 @@ EXPRESSIONS: dict[str, tuple[int, Callable[..., Any]]] = {
 NAMES = ("a", "b", "c")
 SLOWLY = settings(
     max_examples=35,
-    deadline=None,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )
 

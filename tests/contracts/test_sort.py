@@ -81,7 +81,7 @@ def test_every_type(type: Type) -> None:
                 sorts_by(rng.permutation(n).astype(own), keys, 0, n, bound)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.lists(st.integers(-5, 50), max_size=200), st.integers(0, 20))
 def test_a_part(values: list[int], low: int) -> None:
     low = min(low, len(values))
@@ -89,7 +89,7 @@ def test_a_part(values: list[int], low: int) -> None:
     sorts(Program(sort, (Int32,)), [data], [low, len(values)], lambda part: part)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data())
 def test_parts_by_keys(data: st.DataObject) -> None:
     """Numbers that are there twice, any bound."""
@@ -100,7 +100,7 @@ def test_parts_by_keys(data: st.DataObject) -> None:
     sorts_by(np.array(numbers, np.int64), np.array(keys, np.int64), start, stop, bound)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data())
 def test_parts_by_bits(data: st.DataObject) -> None:
     """Any bits, also none; those above and below are there, too."""

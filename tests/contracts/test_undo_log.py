@@ -140,7 +140,7 @@ def test_what_was_there_is_put_back(engine: Callable[[Residual], Run]) -> None:
     residual = scatter()
     calls = Calls(engine, residual, 12)
 
-    @settings(max_examples=100, deadline=None)
+    @settings(max_examples=100)
     @given(
         st.integers(1, 9),
         st.integers(0, 12),

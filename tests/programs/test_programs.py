@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import re
 import zlib
+from collections.abc import Callable
 from itertools import combinations, cycle
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ from tests.programs.program import (
 )
 
 #: the ways whose steps are not compared; a derived rule, for each program another, is left out besides
-PLAIN = (Way("native"), Way("denote"), Way("native", checked=True))
+PLAIN = (Way("native"), Way("denote"))
 #: those that do, of which the two of the same rules take the same
 COUNTING = tuple(Way(e, rules) for rules in ("all", "paper") for e in ("residual", "interpret"))
 RESIDUAL = COUNTING[0]
@@ -103,7 +104,9 @@ def cases() -> list[Any]:
 
 
 @pytest.mark.parametrize("program", cases())
-def test_program(program: Case, is_quick: bool, tmp_path: Path) -> None:
+def test_program(
+    program: Case, is_quick: bool, plainly: Callable[[bool], None], tmp_path: Path
+) -> None:
     """Quickly: natively, one in four by the denotation, of which the rest knows nothing, and by the paper's
     rules as a residual; one in five of those whose steps are not counted by the interpreter instead."""
     runs, wanted = Runs(program, tmp_path), WANTED[program]
@@ -113,7 +116,7 @@ def test_program(program: Case, is_quick: bool, tmp_path: Path) -> None:
         number = zlib.crc32(program.name.encode())
         engine = "residual" if wanted.steps or number % 5 else "interpret"
         plain = {"native", *["denote"] * (number % 4 == 0 or "native" not in wanted.engines)}
-        able = [way for way in able if way.engine in plain and not way.checked]
+        able = [way for way in able if way.engine in plain]
         counting = [way for way in counting if way == Way(engine, "paper")]
     else:
         left_out = DERIVED if os.environ.get("EVERY_RULE") else [LEFT_OUT[program]]
@@ -127,6 +130,9 @@ def test_program(program: Case, is_quick: bool, tmp_path: Path) -> None:
         runs.check_passes()
     for way in (*able, *counting):
         runs.run(way)
+    if "native" in wanted.engines and not is_quick:
+        plainly(True)  # checks make code larger, and nothing that passes could get wrong
+        runs.run(Way("native", checked=True))
     if wanted.steps:
         runs.check_steps("residual" if is_quick else "interpret")
     if {way.engine for way in counting} == {"residual", "interpret"}:

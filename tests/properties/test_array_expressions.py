@@ -167,7 +167,6 @@ def check(found: Any, wanted: Any) -> None:
 @pytest.mark.filterwarnings("ignore")
 @settings(
     max_examples=int(os.environ.get("ARRAYS", "60")),
-    deadline=None,
     report_multiple_bugs=False,
     phases=(Phase.explicit, Phase.generate, Phase.shrink),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
@@ -214,7 +213,7 @@ dropdims(sum(x; dims = 2); dims = 2) :: sum(x, axis=0)
 
 
 @pytest.mark.filterwarnings("ignore")
-@settings(max_examples=int(os.environ.get("ARRAYS", "40")), deadline=None)
+@settings(max_examples=int(os.environ.get("ARRAYS", "40")))
 @given(st.data())
 def test_statements_give_what_numpy_gives(data: st.DataObject) -> None:
     """Modes count, and broadcast, from the first on: as NumPy's of what is transposed."""

@@ -121,13 +121,27 @@ def files(tmp_path: Path) -> tuple[str, str]:
 
 
 def test_any_format_is_tried_and_refusals_are_named(
-    files: tuple[str, str], capsys: pytest.CaptureFixture[str]
+    files: tuple[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("finchlang.repl.commands.FORMATS", 100)
     assert main(["diff", files[0], "--formats", "any", "--cases", "3", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["cases"] == len([*Data(SUM).formats()]) + 3 and "differs" not in told["counts"]
     named = "y as SparsePinpoint(Element(0.0)): access order error"
     assert told["counts"]["agree"] > 20 and any(line.startswith(named) for line in told["told"])
+
+
+def test_of_many_formats_some_are_tried(
+    files: tuple[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("finchlang.repl.commands.FORMATS", 4)
+    command = ["diff", files[0], "--formats", "any", "--cases", "3", "--engines", "interpret"]
+    assert main([*command, "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    every = len([*Data(SUM).formats()])
+    assert told["cases"] == 4 + 3
+    said = f"4 of {every} formats are tried; `--cases {every}` tries all of them"
+    assert told["told"][0] == said
 
 
 def test_the_users_own_function_says_what_is_right(

@@ -123,7 +123,6 @@ def check_case(draw: Any, steps: int, say: Any) -> None:
 @pytest.mark.filterwarnings("ignore")
 @settings(
     max_examples=int(os.environ.get("PLANS", "12")),
-    deadline=None,
     phases=(Phase.explicit, Phase.generate),
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
 )

@@ -61,7 +61,7 @@ def product(engine: str, text: str, format: str, b: Tensor, c: Tensor) -> np.nda
     return np.asarray(session["A"].to_numpy() if isinstance(session["A"], Tensor) else session["A"])
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.data())
 def test_schedules_keep_the_meaning(data):
     m, n, o = (data.draw(st.integers(0, 5)) for _ in range(3))

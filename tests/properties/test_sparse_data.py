@@ -29,7 +29,7 @@ def entries(draw: st.DrawFn) -> sp.coo_array:
 
 
 @pytest.mark.parametrize("engine", ["native", "interpret"])
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(matrix=entries(), format=st.sampled_from(FORMATS))
 def test_coordinates_hold_what_scipys_do(engine: str, matrix: sp.coo_array, format: str) -> None:
     session = Session(engine)

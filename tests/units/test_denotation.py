@@ -232,7 +232,7 @@ matrices = st.integers(0, 4).flatmap(
 )
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(matrices, matrices)
 def test_products_are_numpys(a: np.ndarray, b: np.ndarray) -> None:
     text = "C .= 0; for j=_, k=_, i=_; C[i, j] += A[i, k] * B[k, j] end"
@@ -243,7 +243,7 @@ def test_products_are_numpys(a: np.ndarray, b: np.ndarray) -> None:
         np.testing.assert_array_equal(run(text, **bindings)["C"], a @ b)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(matrices)
 def test_reductions_are_numpys(a: np.ndarray) -> None:
     text = """

@@ -33,11 +33,12 @@ from finchlang.repl.__main__ import main
 from finchlang.rules import table
 from finchlang.syntax.nodes import Node, Variable
 from finchlang.syntax.traversal import map_children
-from finchlang.testing import apart as apart_module
+from finchlang.testing import apart as apart_module, fuzz as fuzz_module
 from finchlang.testing.apart import DIED, DONE, HUNG, Apart, Comparer
-from finchlang.testing.blame import blame
-from finchlang.testing.compare_engines import compare, suspects, ways_of
+from finchlang.testing.blame import Blame, blame
+from finchlang.testing.compare_engines import Comparison, compare, suspects, ways_of
 from finchlang.testing.compare_stored import same
+from finchlang.testing.fuzz import small_text
 from finchlang.testing.reduce import reduce
 from finchlang.testing.replay import way_of
 
@@ -283,6 +284,36 @@ def test_an_engine_that_dies_or_hangs_differs(fault: str, said: str, monkeypatch
         if fault == "hangs":
             with pytest.raises(FinchError, match="native: no end"):
                 apart.compare(PROGRAM, ways_of(("native",)))
+
+
+def test_a_smaller_text_without_an_end_is_given_up(monkeypatch: Patch) -> None:
+    """It takes a few seconds of those for reducing, not as long as a comparison may take."""
+    text, limits = "x = 0\nwhile x < 3\nx += 1\nend", list[float]()
+
+    def called(self: Comparer, task: Any, seconds: float, end: float) -> tuple[str, Any]:
+        limits.append(seconds)
+        if "x += 1" not in task[0]:
+            return HUNG, "no end"
+        found = Comparison(("native",))
+        found.differ("native: corrupt", "corrupt", "native")
+        return DONE, found
+
+    monkeypatch.setattr(Comparer, "call", called)
+    monkeypatch.setattr(fuzz_module, "blame", lambda *_: Blame(("why",)))
+    with Comparer(300) as apart:
+        small, why = small_text(text, ways_of(("native",)), 60, apart)
+    assert small == "x += 1" and str(why) == "why"
+    assert limits[0] == 300 and {*limits[1:]} == {fuzz_module.LEAST}
+
+
+def test_when_there_is_no_time_left_nothing_is_compared() -> None:
+    one = ways_of(("interpret",))
+    with Comparer(300) as apart:
+        with apart.within(60, 0.2), pytest.raises(FinchError, match="no end after 0.2 s"):
+            apart.compare("while true; end", one)
+        with apart.within(0), pytest.raises(FinchError, match="no time left"):
+            apart.compare("x = 1", one)
+        assert apart.compare("x = 1", one).agrees
 
 
 def test_the_reducer_keeps_to_the_fault(monkeypatch: Patch, forgetful: None) -> None:

@@ -289,7 +289,7 @@ PIECES = [
 # fmt: on
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(st.tuples(st.sampled_from(PIECES), st.sampled_from(["", " "])), max_size=12))
 def test_any_text_is_a_program_or_told_its_place(pieces: Any) -> None:
     text = "".join(piece + blank for piece, blank in pieces)

@@ -184,7 +184,7 @@ def _corpus() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=150)
 @given(grown())
 def test_grown_programs_survive_printing(program: ast.Node) -> None:
     try:
@@ -233,7 +233,7 @@ def checked_format(text: str) -> str:
 
 
 @pytest.mark.slow
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(grown())
 def test_grown_programs_survive_formatting(program: ast.Node) -> None:
     text = pretty(program)

@@ -64,7 +64,7 @@ def divided(a: Expr, b: Expr) -> Expr:
     return op("idiv", a, b)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(st.data())
 def test_what_is_proved_holds(data: st.DataObject) -> None:
     """And sums, differences, the shortest minimum and maximum are worth what they say."""

@@ -194,7 +194,7 @@ def test_made_up_operators(
     """No rule knows which operators are identities, inverses or a group."""
 
     def add(name: str, arity: int, build: Any, **properties: Any) -> None:
-        row = Operator(name, (arity, arity), build, **properties)
+        row = Operator(name, build, (arity, arity), **properties)
         monkeypatch.setitem(OPERATORS, name, row)
 
     join = {"commutative": True, "associative": True, "group": "join", "inverse": "turn"}
@@ -267,7 +267,7 @@ TEXTS = st.one_of(
 VALUES = st.integers(-4, 4)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(TEXTS, st.tuples(VALUES, VALUES, VALUES, VALUES), st.booleans(), st.booleans())
 def test_a_simplified_term_is_equal(text: str, values: Any, p: bool, q: bool) -> None:
     x, y, k, m = values

@@ -184,7 +184,7 @@ class LogicalPlanner:
         something; whether that was worth while for any."""
         sums = [k for k, f in enumerate(form.factors) if self.has_sum(f.expr)]
         others = [f for f in form.factors if sums and not self.has_sum(f.expr)]
-        masks = [f for f in others if annihilates(form.times, form.type, f.expr.values)]
+        masks = [f for f in others if annihilates(form.times, f.expr.values)]
         is_any = False
         for k in sums:
             factor = form.factors[k]

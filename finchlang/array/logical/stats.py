@@ -9,15 +9,11 @@ from typing import Any
 import numpy as np
 
 from finchlang.algebra.costs import distinct
-from finchlang.algebra.laws import is_value
 from finchlang.array import expression as lazy
 from finchlang.array.cost import OperandEntries
 from finchlang.array.expression import Expression
-from finchlang.array.inferred_values import op_node, result_of, unknown_values
-from finchlang.levels.level import level_of
-from finchlang.operators.operator_table import operator
-from finchlang.syntax.types import Type
-from finchlang.tensors.formats import modes_of
+from finchlang.array.inferred_values import Values, result_of, unknown_values
+from finchlang.array.loop_nest import levels_at
 from finchlang.tensors.tensor import SwizzledTensor, Tensor, body_of
 
 Labels = tuple[int | None, ...]
@@ -33,11 +29,15 @@ def entries_of(value: Any) -> float:
     return float(getattr(value, "nnz", 1))
 
 
-def annihilates(op: Any, type: Type, values: Any) -> bool:
-    """Whether `op` of the fill of an argument and anything is one value."""
-    row = operator(op_node(op))
-    laws = row.annihilators if row is not None else ()
-    return values.is_fill and any([is_value(values.fill, law.value(type), type) for law in laws])
+def decides(op: Any, k: int, *args: Values) -> bool:
+    """Whether the fill of the k-th of these arguments of `op` decides the result alone."""
+    others = [values if n == k else unknown_values(values.type) for n, values in enumerate(args)]
+    return args[k].is_fill and result_of(op, *others).is_fill
+
+
+def annihilates(times: Any, values: Values) -> bool:
+    """Whether a product by `times`, if there is one, has one value where a factor is at its fill."""
+    return times is not None and decides(times, 0, values, values)
 
 
 class Statistics:
@@ -54,7 +54,7 @@ class Statistics:
         """The OperandEntries of a factor of a product by `times`."""
         own = {label for label in labels if label is not None}
         mask = sum([1 << label for label in own])
-        is_sparse = annihilates(times, expr.values.type, expr.values)
+        is_sparse = annihilates(times, expr.values)
         part = self.part(expr) if is_sparse else 1.0
         order, dense = self.order(expr, labels)
         return OperandEntries(mask, self.places(own) * part, is_sparse, order, dense)
@@ -82,7 +82,8 @@ class Statistics:
             return distinct(places, inner * count) / max(places, 1.0)
         parts = [self.part(arg) for arg in node.args]
         if isinstance(node, lazy.Map):
-            alone = [p for k, p in enumerate(parts) if p < 1 and _decides(node, k)]
+            own = [arg.values for arg in node.args]
+            alone = [p for k, p in enumerate(parts) if p < 1 and decides(node.op, k, *own)]
             return prod(alone) if alone else 1 - prod([1 - p for p in parts])
         return max(parts, default=1.0)
 
@@ -91,20 +92,11 @@ class Statistics:
         of those with dense levels; nothing if there is none."""
         kind = type(node)
         if isinstance(node, lazy.Leaf):
-            format = level_of(node.static.format)
-            parts = zip(format.levels(), format.sizes(modes_of(node.static.format)), strict=True)
-            order, sparse, dense = [], 0, 0
-            for level, modes in parts:
-                for mode in modes[::-1]:
-                    label = labels[mode - 1]
-                    if label is not None:
-                        order.append(label)
-                        dense, sparse = (
-                            (dense | 1 << label, sparse)
-                            if level.is_dense
-                            else (dense, sparse | 1 << label)
-                        )
-            return tuple(dict.fromkeys(order)), dense & ~sparse
+            places = levels_at(node.static.format, labels)
+            levels = [(label, level) for label, level in places if label is not None]
+            sparse = {label for label, level in levels if not level.is_dense}
+            order = tuple(dict.fromkeys([label for label, _ in levels]))
+            return order, sum([1 << label for label in order if label not in sparse])
         if kind is lazy.View:
             return self.order(node.args[0], node.read_at(labels, None))  # type: ignore[attr-defined]
         if kind is lazy.Map:
@@ -112,11 +104,3 @@ class Statistics:
             fills = [arg for arg in args if arg.values.is_fill] or args
             return self.order(fills[0], labels) if fills else ((), 0)
         return (), 0
-
-
-def _decides(node: lazy.Map, k: int) -> bool:
-    """Whether the fill of one argument of a call decides the result alone."""
-    if not node.args[k].values.is_fill:
-        return False
-    args = [a.values if n == k else unknown_values(a.values.type) for n, a in enumerate(node.args)]
-    return result_of(node.op, *args).is_fill

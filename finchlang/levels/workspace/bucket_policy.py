@@ -34,17 +34,15 @@ class Bucket(WorkspacePolicy):
         """The newest entry with this last coordinate, or -1."""
         head = host.load(batch.store.head, last, "head")
         taken = host.get(batch.store.taken)
-        found = host.cell(_NONE, "e")
 
-        def known() -> None:
+        def known() -> Expr:
             i = host.load(batch.coordinates[-1], head, "i", Int64)
             if len(batch.coordinates) == 1:  # an entry that is not set has -1 - i
                 i = op("max", i, op("not", i))
-            host.set(found, op("select", compare("eq", i, last), head, _NONE))
+            return op("select", compare("eq", i, last), head, _NONE)
 
         inside = op("and", compare("ge", head, 0), compare("lt", head, taken))
-        host.branch(inside, known)
-        return host.get(found)
+        return host.only_if(inside, known, "e", _NONE)
 
     def insert(self, host: Host, batch: Batch, place: tuple[Expr, ...]) -> tuple[Expr, Expr]:
         store = batch.store
@@ -52,9 +50,8 @@ class Bucket(WorkspacePolicy):
         at = host.cell(first, "at")
 
         def is_other() -> Expr:
-            other, e = host.cell(FALSE, "other"), host.get(at)
-            host.branch(compare("ge", e, 0), lambda: host.set(other, differs(e)))
-            return host.get(other)
+            e = host.get(at)
+            return host.only_if(compare("ge", e, 0), lambda: differs(e), "other")
 
         def differs(e: Expr) -> Expr:
             found: Expr = FALSE

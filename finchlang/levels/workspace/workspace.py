@@ -228,17 +228,19 @@ class Workspace(Coordinates):
 
     def _make_room(self, host: Host, store: Storage, dims: Dims) -> None:
         """Make room for one more entry. A full batch is merged, unless several entries are being written
-        to, or batches cannot be merged; then it grows."""
-        taken, room = host.get(store.taken), host.get(store.room)
+        to, or batches cannot be merged; then it grows. The code is recorded once for all writes."""
+        numbers = host.get(store.taken), host.get(store.room)
 
-        def grow() -> None:
-            limit = host.get(store.limit)
-            more, wider = (code.maximum(code.mul(room, by), _FIRST_ROOM) for by in (2, WIDER))
-            is_below = code.compare("lt", room, limit)
-            more = code.op("select", is_below, code.minimum(wider, limit), more)
-            self._grow(host, self._batch(store, dims), more)
+        def full(given: tuple[Expr, ...], _: object) -> None:
+            taken, room = given
 
-        def full() -> None:
+            def grow() -> None:
+                limit = host.get(store.limit)
+                more, wider = (code.maximum(code.mul(room, by), _FIRST_ROOM) for by in (2, WIDER))
+                is_below = code.compare("lt", room, limit)
+                more = code.op("select", is_below, code.minimum(wider, limit), more)
+                self._grow(host, self._batch(store, dims), more)
+
             if self.operator is not None:
                 is_last = code.compare("ge", taken, host.get(store.limit))
                 is_alone = code.compare("eq", host.get(store.open), 0)
@@ -246,7 +248,8 @@ class Workspace(Coordinates):
                 host.branch(is_full, lambda: self._merge(host, store, dims))
             host.branch(code.compare("ge", host.get(store.taken), room), grow)
 
-        host.branch(code.compare("ge", taken, room), full, is_rare=True)
+        rarely = partial(host.share, ("full", store, dims), numbers, (), full)
+        host.branch(code.compare("ge", *numbers), rarely, is_rare=True)
 
     def _grow(self, host: Host, batch: Batch, room: Expr) -> None:
         store, room = batch.store, host.let(room, "room")

@@ -227,7 +227,6 @@ class ListedCursor(Cursor):
             first = host.let(op("select", there, first, beyond), "first")
             last = first if known.are_points else op("select", there, last, beyond)
         if not known.are_points:
-            first = first if at is None else host.let(greater(first, at), "first")
             lower = None if at_most(first, last) else first  # a fact for the prover
             last = host.let(last, "last", lower=lower)
 

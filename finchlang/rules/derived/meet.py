@@ -12,6 +12,7 @@ from finchlang.algebra.bounds import greater, lesser
 from finchlang.algebra.simplify import counts_once, simplify
 from finchlang.host.construct import add, compare, sub
 from finchlang.host.engine import Machine, Step, rule
+from finchlang.host.inspecting import scratch
 from finchlang.host.ir import Expr
 from finchlang.levels import looplets as lp
 from finchlang.rules.base.context import Context, accesses_in, bounded, find_looplets, put, put_in
@@ -44,10 +45,12 @@ def meet(machine: Machine, term: ast.Node, state: State) -> Step | None:
     A product leapfrogs (T. Veldhuizen, Leapfrog Triejoin, ICDT 2014), a sum merges, of a quotient one is
     gone through and the other searched, and one nest is counted."""
     region = bounded(term)
-    if region is None or region[0] is region[1]:
+    if region is None:
         return None
     assert isinstance(term, ast.Loop)
     nests = [x for x in find_looplets(term) if not isinstance(x, (lp.Lookup, lp.AcceptRun))]
+    if region[0] is region[1]:
+        return _at_one(machine, term, state, nests)
     written = {id(n.target.tensor) for n in trees.walk(term.body) if isinstance(n, ast.Assign)}
     if not nests or not all(isinstance(x, (lp.Steps, lp.Sequence)) for x in nests):
         return None
@@ -56,6 +59,23 @@ def meet(machine: Machine, term: ast.Node, state: State) -> Step | None:
     ):
         return None
     return _Meeting(machine, term, state, nests).step()
+
+
+def _at_one(machine: Machine, term: ast.Loop, state: State, nests: list[Any]) -> Step | None:
+    """The step at one coordinate, where the part of a sequence without steps that is there is chosen."""
+    written = {id(n.target.tensor) for n in trees.walk(term.body) if isinstance(n, ast.Assign)}
+    host, (i, _) = state.host, Context(term, ()).region
+    found = [
+        Pieces(host, x, i, i)
+        for x in nests
+        if isinstance(x, lp.Sequence) and id(x) not in written and leaves_nothing(x)
+        if cursors.begins_at(x, i) and not cursors.Entered(scratch(), x, i, i).steps
+    ]
+    if not found:
+        return None
+    left = put(term, sought(host, found, i))
+    machine.tell("Meet", lambda: (term, left))
+    return left, state
 
 
 class _Meeting:
@@ -141,7 +161,18 @@ class _Meeting:
         mask = next((x for x in self.nests if self._parts(x)), None)
         if mask is not None:
             return divided(self.machine, Context(self.term, (mask,)), self.state)
+        later = self._later()
+        if later is not None and self.lists[later] is None:
+            return divided(self.machine, Context(self.term, (self.nests[later],)), self.state)
         return self._met()
+
+    def _later(self) -> int | None:
+        """The only operand with a fill, where all others are always there: the loop is cut where it
+        begins and ends, which makes no combinations."""
+        filled = [k for k, fill in enumerate(self.fills) if fill is not None]
+        is_one = self.absent == absence.NEVER and len(filled) == 1
+        found = self.lists[filled[0]] if is_one else None
+        return filled[0] if is_one and not (found and found.are_points) else None
 
     def _led(self, alone: list[int]) -> absence.Where:
         """absent(E), of which operands that alone make it true are enough, if each of the others is at
@@ -454,6 +485,7 @@ class _Meeting:
             add(self.stop, 1),
             is_at_points,
             is_sure,
+            self._later(),
             exit,
         )
         self.host.loop(turn.is_left, turn.once())

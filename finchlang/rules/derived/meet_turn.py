@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import partial, reduce
 
 from finchlang.algebra.absence import NEVER, AbsenceFormula, Where, fold, is_product, variables
-from finchlang.algebra.bounds import as_node, at_most, lesser
+from finchlang.algebra.bounds import as_node, at_most, greater, lesser
 from finchlang.host.construct import (
     FALSE,
     ZERO,
@@ -38,7 +38,8 @@ class Turn:
     stands in pieces over several coordinates, too, where the base rules would do each piece in each arm.
     `at` is where the rest of the region begins, `stop` its last coordinate if entries may reach beyond it,
     `beyond` the coordinate after the region. `is_at_points`: something is done at points only. `is_sure`:
-    the loop goes on only while all leaders have an entry, so that entries are read without a test."""
+    the loop goes on only while all leaders have an entry, so that entries are read without a test. `later`
+    is the only operand that may begin after others, which are always there."""
 
     machine: Machine
     state: State
@@ -51,6 +52,7 @@ class Turn:
     beyond: Expr
     is_at_points: bool
     is_sure: bool
+    later: int | None
     exit: Exit
 
     @property
@@ -104,8 +106,9 @@ class Turn:
             assert at is not None
             i = at
         else:
-            i = host.let(fold(self.absent, lambda k: seen[k].first, minimum, maximum), "i")
-            late = [s for s in seen.values() if not at_most(i, s.first)]
+            first = fold(self.absent, lambda k: seen[k].first, minimum, maximum)
+            i = host.let(first if at is None else greater(first, at), "i")
+            late = [s for s in seen.values() if not at_most(first, s.first)]
         if self.is_at_points and all(s.is_point for s in seen.values()):
             is_there = conjunction(*(compare("ge", s.last, i) for s in late))
             host.branch(is_there, partial(self.visit, seen, i), partial(self._go_on, late, "lt", i))
@@ -125,7 +128,7 @@ class Turn:
         if not self.is_at_points:
             there = {id(c.nest): c.sought(host, i, self.beyond, self.is_uncut) for c in self.others}
             seen = {**seen, **there}
-        stop = reduce(lesser, [self._reach(s, i) for s in seen.values()])
+        stop = reduce(lesser, [self._reach(seen, k, i) for k in seen])
         stop = stop if self.stop is None else lesser(stop, self.stop)
         if late or is_open:  # it may be empty
             stop = host.let(stop, "reach")
@@ -180,6 +183,9 @@ class Turn:
         )
         asked = {k: s for k, s in seen.items() if not s.is_certain(i)}
         arms = [{*variables(part)} for part in parts if is_product(part)]
+        if self.later in asked:
+            self._before_and_after(seen, self.later, i, stop)
+            return
         if stop is i or not asked or not self._are_numbers(asked.values()):
             arms = []
         certain = {k for arm in arms for k in asked.keys() - arm if len(asked.keys() - arm) == 1}
@@ -196,6 +202,17 @@ class Turn:
             self.host.branch(condition, alone, lambda: attempt(left[1:]))
 
         attempt(arms)
+
+    def _before_and_after(self, seen: Mapping[int, Seen], k: int, i: Expr, stop: Expr) -> None:
+        """Do what is to be done from i to `stop`, first without operand k, then with it."""
+        s = seen[k]
+        self._run(seen, i, minimum(stop, sub(s.first, 1)), set(), {k})
+        begin = greater(i, s.first)
+        after = partial(self._run, seen, begin, stop, {k})
+        if s.is_sure:
+            after()
+        else:
+            self.host.branch(compare("le", begin, stop), after)
 
     def _are_numbers(self, asked: Iterable[Seen]) -> bool:
         """Whether these operands have a number at each of several coordinates."""
@@ -226,10 +243,13 @@ class Turn:
             there |= sought(host, self.others, i)
         visit(self.machine, self.state, self.term, i, stop, there)
 
-    def _reach(self, s: Seen, i: Expr) -> Expr:
+    def _reach(self, seen: Mapping[int, Seen], k: int, i: Expr) -> Expr:
         """Up to which coordinate a cursor stays as it is at i; a point may be that coordinate itself."""
+        s = seen[k]
         if s.is_point and self.is_uncut:
             return s.first
+        if k == self.later and not s.is_certain(i):
+            return s.last if s.is_sure else minimum(s.last, sub(self.beyond, 1))
         if at_most(s.first, i):
             return s.last
         return op("select", compare("le", s.first, i), s.last, sub(s.first, 1))

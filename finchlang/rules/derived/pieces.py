@@ -4,7 +4,7 @@ base rules tell all combinations of phases apart."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, combinations, zip_longest
 from typing import Any
@@ -17,6 +17,7 @@ from finchlang.host.inspecting import scratch
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import looplets as lp
+from finchlang.levels.level import Fiber
 from finchlang.rules.derived.cursors import Cursor, Entered, Seen, entered, is_mask, plain
 from finchlang.syntax.nodes import Literal, Node
 from finchlang.syntax.traversal import remembered
@@ -235,9 +236,23 @@ def _chosen(pieces: list[_Piece]) -> Node:
     return choose(options[:-1], options[-1][1])
 
 
-def choose(options: list[tuple[Expr, Node]], otherwise: Node, is_stored: bool = False) -> Node:
-    """The choice among several nodes; without options it is `otherwise` itself."""
-    return lp.Choice(tuple(options), otherwise, is_stored) if options else otherwise
+def choose(options: list[tuple[Expr, Any]], otherwise: Any, is_stored: bool = False) -> Any:
+    """The choice among several nodes; without options it is `otherwise` itself. Fibers of one level that
+    differ in their positions alone, as a run and the elements beside it, are one."""
+    apart: list[tuple[Expr, Node]] = []
+    for when, node in options:
+        if are_alike(node, otherwise):
+            position = op("select", when, node.position, otherwise.position)
+            otherwise = replace(otherwise, position=position)
+        else:
+            apart.append((when, node))
+    return lp.Choice(tuple(apart), otherwise, is_stored) if apart else otherwise
+
+
+def are_alike(node: Any, other: Any) -> bool:
+    """Whether two nodes are fibers that differ in their positions alone."""
+    are_fibers = isinstance(node, Fiber) and isinstance(other, Fiber)
+    return are_fibers and replace(node, position=other.position) == other
 
 
 def selected(host: Host, options: list[tuple[Expr, Expr]], otherwise: Expr, name: str) -> Expr:

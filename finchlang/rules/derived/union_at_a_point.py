@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import partial, reduce
+from typing import Any
 
 from finchlang.algebra.simplify import simplify
 from finchlang.host import construct as code, ir
 from finchlang.host.engine import Machine, Step
+from finchlang.host.guarding import guarded
 from finchlang.host.inspecting import scratch
 from finchlang.levels.level import READ, Fiber, TensorLike
 from finchlang.levels.looplets import Choice, Lookup, Run, Spike, Thunk
@@ -17,7 +19,7 @@ from finchlang.rules.base.expressions import evaluate
 from finchlang.rules.base.state import State
 from finchlang.rules.derived.joint_cases import Arm, Joint, Outcome, Outcomes, outcome_of, replaced
 from finchlang.rules.derived.operand_choice import gives_tensors, one_of
-from finchlang.rules.derived.pieces import selected
+from finchlang.rules.derived.pieces import are_alike, choose, selected
 from finchlang.syntax import nodes as ast, traversal as trees
 
 #: what an operand is under each condition (no two of them hold), and otherwise
@@ -215,6 +217,9 @@ class Point(Joint):
         self, access: ast.Access, given: list[tuple[ir.Expr, ast.Node]], otherwise: ast.Node
     ) -> ir.Expr:
         """The value of an operand; where it is missing, any value."""
+        given, otherwise = self._as_fibers(access, given, otherwise)
+        if not given:
+            return self._read(access, otherwise)
         is_stored = isinstance(access.tensor, (Spike, Choice)) and access.tensor.is_stored
         if isinstance(otherwise, ast.Literal) and (
             is_stored or all(isinstance(n, (ast.Literal, ast.Value)) for _, n in given)
@@ -240,11 +245,25 @@ class Point(Joint):
         attempt(0)
         return self.host.let(self.host.get(cell), "v")
 
+    def _as_fibers(
+        self, access: ast.Access, given: list[tuple[ir.Expr, ast.Node]], otherwise: ast.Node
+    ) -> Options:
+        """The options with fibers of one level, of which some may be looked up, as one of them."""
+        at = self._coordinate(access)
+        nodes = [*(node for _, node in given), otherwise]
+        there = [_payload(scratch(), node, at) for node in nodes]
+        if not all(are_alike(node, there[-1]) for node in there):
+            return given, otherwise
+        conditions = [when for when, _ in given]
+        conditions.append(code.op("not", code.disjunction(*conditions)))
+        found = [
+            _payload(guarded(self.host, when), node, at)
+            for when, node in zip(conditions, nodes, strict=True)
+        ]
+        return [], choose(list(zip(conditions, found[:-1], strict=False)), found[-1])
+
     def _read(self, access: ast.Access, node: ast.Node) -> ir.Expr:
-        if isinstance(node, Lookup):
-            at = self._coordinate(access)
-            assert at is not None
-            node = node.body(self.host, at)
+        node = _payload(self.host, node, self._coordinate(access))
         if isinstance(node, Thunk):
             node, _ = node.preamble(self.host)
         if isinstance(node, Fiber):
@@ -253,6 +272,14 @@ class Point(Joint):
             assert access.type is not None
             return code.const(0, access.type)
         return evaluate(node, self.state)
+
+
+def _payload(host: Any, node: ast.Node, at: ir.Expr | None) -> ast.Node:
+    """What a lookup has at a coordinate; any other node is itself."""
+    if not isinstance(node, Lookup):
+        return node
+    assert at is not None
+    return node.body(host, at)
 
 
 def _joined(parts: list[tuple[ir.Expr, Options | None]], rest: Options | None) -> Options | None:

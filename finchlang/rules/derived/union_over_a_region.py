@@ -81,6 +81,12 @@ class Region(Joint):
         if outcome is not None:
             return [(when, partial(replaced, self.term, best, outcome))]
         options = [o for c in choices for o in _options(c)]
+        if len(choices) == 1 and not all(map(_is_of_runs, choices)):
+            (choice,) = choices
+            return [
+                (code.op("and", when, c), partial(put, self.term, {id(choice): node}))
+                for c, node in options
+            ]
         looks = code.disjunction(*(c for c, node in options if not isinstance(node, Run)))
         runs = (when, partial(self._moved_in, choices, _as_run))
         lookups = (code.op("and", when, looks), partial(self._moved_in, choices, as_lookup))

@@ -1,0 +1,6 @@
+#compdef finch
+_finch() {
+    (( CURRENT == 2 )) && compadd -- @COMMANDS@ -e -i --version
+    _files
+}
+compdef _finch finch

@@ -1,0 +1,188 @@
+"""The options of `finch`: of each command, and of the command line without one."""
+
+from __future__ import annotations
+
+from argparse import REMAINDER, ArgumentParser, ArgumentTypeError
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from finchlang import __version__
+
+BANNER = f"finchlang {__version__}"
+#: the defaults of --engine and --rules
+ENGINE, RULES = "native", "all"
+_STAGE = "FILE ARGS --no-workspaces --rules --no-staging"
+#: the operands and options of each command
+COMMANDS = {
+    "run": "FILE ARGS --no-workspaces --rules --engine --checked --no-staging --watch",
+    "check": "FILE ARGS --no-workspaces --watch --staged",
+    "bench": f"{_STAGE} --seconds --profile --against --watch",
+    "normalize": "FILE ARGS --no-workspaces --no-staging",
+    "explain": f"{_STAGE} --html",
+    "trace": f"{_STAGE} STEPS --count",
+    "residual": _STAGE,
+    "llvm": _STAGE,
+    "asm": _STAGE,
+    "show": "FILE NAME ARGS --no-workspaces --rules --no-staging --png",
+    "diff": "FILE ARGS --no-workspaces --checked --no-staging --tolerance --engines --rules --threads"
+    " --seconds --save --cases --seed --formats --against --exhaustive --minutes --json --limit",
+    "replay": "FILE ARGS --no-workspaces --json --limit",
+    "fuzz": "--checked --rules --cases --minutes --seed --workers --coverage --metamorphic --stop"
+    " --json --out",
+    "fmt": "--check FILES",
+    "lsp": "",
+    "rules": "",
+    "completion": "SHELL",
+}
+#: those of `finch`, `finch FILE` and `finch -e TEXT`
+DIRECTLY = "-e -i --engine --rules --no-workspaces --checked --no-staging FILE ARGS"
+
+
+def add_options(parser: ArgumentParser, command: str, names: str) -> None:
+    """Give a parser options by their names; an option of a command goes before one of all commands."""
+    for name in names.split():
+        if name == "STEPS":
+            from .trace import add_options as add_steps
+
+            add_steps(parser)
+        else:
+            flag, given = OPTIONS.get(f"{command} {name}") or OPTIONS[name]
+            parser.add_argument(flag or name, **given)
+
+
+def _listed(of: Callable[[str], str]) -> Callable[[str], tuple[str, ...]]:
+    return lambda text: tuple(map(of, text.split(",")))
+
+
+# Modules of the language are imported when an option needs them, since importing takes long.
+
+
+def _engine(text: str) -> str:
+    if text == ENGINE:
+        return text
+    from finchlang.testing.compare_engines import SEMANTICS
+
+    if text not in SEMANTICS:
+        raise ArgumentTypeError(f"`{text}` is none of {', '.join(SEMANTICS[::-1])}")
+    return text
+
+
+def _rules(text: str) -> str:
+    if text == RULES:
+        return text
+    from finchlang.base.errors import FinchError
+    from finchlang.rules import table
+
+    try:
+        table.rules(text)
+    except FinchError as error:
+        said = f"{error.message} ({error.hint})" if error.hint else error.message
+        raise ArgumentTypeError(said) from None
+    return text
+
+
+def _number(of: Callable[[str], float], least: float) -> Callable[[str], float]:
+    kind = "whole" if of is int else "finite"
+
+    def number(text: str) -> float:
+        with suppress(ValueError):
+            value = of(text)
+            if least <= value < float("inf"):
+                return value
+        raise ArgumentTypeError(f"`{text}` is no {kind} number of at least {least}")
+
+    return number
+
+
+COUNT, FROM_0, TIME = _number(int, 1), _number(int, 0), _number(float, 0.001)
+
+
+def _option(help: str, type: Any = None, default: Any = None, **more: Any) -> tuple[str, Any]:
+    """An option with a value, or without one if it has no type."""
+    kind = {"action": "store_true"} if type is None else {"type": type, "default": default}
+    return "", {**kind, "help": help, **more}
+
+
+def _operand(flag: str, help: str, **more: Any) -> tuple[str, Any]:
+    return flag, {"help": help, **more}
+
+
+def _without(what: str, help: str) -> tuple[str, Any]:
+    return "", {"dest": what, "action": "store_false", "help": help}
+
+
+#: what argparse is told of each operand and option, its name first where that differs
+OPTIONS: dict[str, tuple[str, Any]] = {
+    "FILE": _operand("file", "a .finch file", metavar="FILE"),
+    "directly FILE": _operand("file", "a .finch file to run", metavar="FILE", nargs="?"),
+    "ARGS": _operand("args", "what the script finds in ARGS", metavar="ARGS", nargs="*"),
+    "directly ARGS": _operand("args", "what it finds in ARGS", metavar="ARGS", nargs=REMAINDER),
+    "NAME": _operand("name", "the variable the tensor is bound to in the end", metavar="NAME"),
+    "FILES": _operand("files", "a .finch file, `-` for input", metavar="FILE", nargs="+"),
+    "SHELL": ("shell", {"choices": ("bash", "zsh", "fish")}),
+    "-e": _option("run a text and show its values", str, metavar="TEXT"),
+    "-i": _option("go on at the prompt"),
+    "--engine": _option(
+        "what runs kernels: native, residual, interpret or denote (%(default)s)", _engine, ENGINE
+    ),
+    "--rules": _option(
+        "`all`, or `paper` without derived rules; `all-Break` leaves one out (%(default)s)",
+        _rules,
+        RULES,
+    ),
+    "--no-workspaces": _without(
+        "workspaces", "make updates across the order of their loops errors"
+    ),
+    "--no-staging": _without("staging", "run loops of the script kernel by kernel"),
+    "--checked": _option("check each access to memory in native code"),
+    "--watch": _option("do it again whenever the file is saved"),
+    "--staged": _option(
+        "run it, and tell which functions and loops were compiled whole, or why not"
+    ),
+    "--html": _option("write a page to step through instead", str, metavar="OUT"),
+    "--png": _option("write a picture of its entries too", str, metavar="OUT"),
+    "--count": _option("only totals, and the host's steps (of --staged, the statements)"),
+    "--check": _option("write nothing, name such files"),
+    # ------------------------------------------------------------------------------------- times
+    "bench --seconds": _option("how long each kernel is timed (%(default)s)", TIME, 1.0),
+    "--profile": _option(
+        "by lines, the time in each loop without those in it (a clock is read where loops begin and"
+        " end), and how often it goes round"
+    ),
+    "bench --against": _option(
+        "your function to time and compare", str, "", metavar="FILE.py:NAME"
+    ),
+    # -------------------------------------------------------------------------------- comparisons
+    "--tolerance": _option("how far apart, relatively, floats may be", _number(float, 0)),
+    "--engines": _option("those to compare, as in `interpret,native` (all)", _listed(_engine)),
+    "diff --rules": _option(
+        "sets of rules to compare, as in `paper,all,all-Break` (all)", _listed(_rules), (RULES,)
+    ),
+    "--threads": _option("run the file on so many threads at once (1)", COUNT, 1),
+    "--seconds": _option("time to reduce what differs (60)", _number(float, 0), 60.0),
+    "--save": _option("where a file for `finch replay` is written", str, metavar="OUT"),
+    "diff --cases": _option("compare on generated data, so many times", COUNT, 0),
+    "diff --seed": _option("of the first such case (%(default)s)", FROM_0, 0),
+    "--formats": _option("those tensors may have", str, "declared", choices=("declared", "any")),
+    "--against": _option("your function for what is right", str, "", metavar="FILE.py:NAME"),
+    "--exhaustive": _option(
+        "run each kernel on all patterns up to size K, with symbols for values",
+        int,
+        choices=(1, 2, 3),
+        metavar="K",
+    ),
+    "diff --minutes": _option("how long that may take (%(default)s)", TIME, 1.0),
+    "--json": _option("print what was found as JSON"),
+    "--limit": _option("processor seconds for all engines (%(default)s)", TIME, 300.0),
+    # ---------------------------------------------------------------------------------- campaigns
+    "--cases": _option("how many scripts (1000 if no time is given)", COUNT, 0),
+    "--minutes": _option("how long", TIME, 0.0),
+    "--seed": _option("of the first script", FROM_0, 0),
+    "--workers": _option("how many processes (%(default)s)", COUNT, 1),
+    "--coverage": _option("tell what was reached, and what was not"),
+    "--metamorphic": _option("scripts and variants that must give the same"),
+    "--stop": _option("end at the first finding"),
+    "fuzz --json": _option("print what came of it as JSON"),
+    "--out": _option("write each finding as a script", str, "", metavar="FOLDER"),
+}
