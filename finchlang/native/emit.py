@@ -26,7 +26,7 @@ from finchlang.native.function_text import BufferAccess
 from finchlang.native.loop_facts import is_cheap, runs_along_array
 from finchlang.native.module_text import Module
 from finchlang.native.procedure_texts import TEXTS
-from finchlang.syntax.types import Type
+from finchlang.syntax.types import Int64, Type
 
 #: a clock that takes some 20 cycles to read; programs may not count cycles on ARM
 IS_ARM = platform.machine().lower() in ("aarch64", "arm64")

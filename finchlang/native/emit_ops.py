@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 from finchlang.base.errors import Bug
 from finchlang.host.ir import COMPARISONS, Const, Op
@@ -13,13 +13,30 @@ from finchlang.native.target import has_fused
 from finchlang.operators.build import QUICK_POWERS
 from finchlang.syntax.types import Int64, PairType, Type
 
-if TYPE_CHECKING:
-    from finchlang.native.function_text import FunctionText
-
 #: Contraction is allowed, and sums may be taken in any order. Products and quotients may not: a part of
 #: them may overflow, or become 0, though the whole does not. NaN and infinities are honoured
 #: (min-plus needs Inf).
 FAST = "nsz arcp contract"
+
+
+class Body(Protocol):
+    """What this module needs of the function being emitted. While it `is_exact` LLVM may not change what is
+    written."""
+
+    is_exact: bool
+
+    def new(self, instruction: str) -> str:
+        """Append `instruction`; the name of its result."""
+
+    def call(self, result: str, name: str, args: Sequence[str], *, flags: str = "") -> str:
+        """Declare an external function, and call it with arguments, each with its type."""
+
+    def use(self, name: str, type: Type) -> str:
+        """The name of the library's function for an operation on a type."""
+
+    def far(self, op: Op, value: str) -> str:
+        """The call of the C library's function of a Float64 for what its sequence does not do, or "" where
+        the sequence is to be called."""
 
 
 def llvm_type(type: Type) -> str:
@@ -49,7 +66,7 @@ def constant(value: Any, type: Type) -> str:
     return str(value)
 
 
-def emit_op(body: FunctionText, op: Op, args: list[str]) -> str:
+def emit_op(body: Body, op: Op, args: list[str]) -> str:
     """Append the instructions of `op` applied to the values `args`; the name of the result."""
     emit = _EMITTERS.get(op.name)
     if emit is None:
@@ -60,8 +77,8 @@ def emit_op(body: FunctionText, op: Op, args: list[str]) -> str:
 # ------------------------------------------------------------------------------------- arithmetic
 
 
-def _arithmetic(integer: str, floating: str) -> Callable[[FunctionText, Op, list[str]], str]:
-    def emit(body: FunctionText, op: Op, args: list[str]) -> str:
+def _arithmetic(integer: str, floating: str) -> Callable[[Body, Op, list[str]], str]:
+    def emit(body: Body, op: Op, args: list[str]) -> str:
         order = "reassoc " if op.name in ("add", "sub") else ""
         fast = "" if body.is_exact else f"{order}{FAST} "
         name = f"{floating} {fast}".rstrip() if op.type.is_float else integer
@@ -70,7 +87,7 @@ def _arithmetic(integer: str, floating: str) -> Callable[[FunctionText, Op, list
     return emit
 
 
-def _divide(body: FunctionText, op: Op, args: list[str]) -> str:
+def _divide(body: Body, op: Op, args: list[str]) -> str:
     """Never traps: the divisor is replaced by 1 where it is 0, and where lowest / -1 overflows: the
     dividend is then the wrapped quotient, and the remainder is 0."""
     kind = llvm_type(op.type)
@@ -90,7 +107,7 @@ def _divide(body: FunctionText, op: Op, args: list[str]) -> str:
     return body.new(f"select i1 {zero}, {kind} 0, {kind} {quotient}")
 
 
-def _of_library(body: FunctionText, op: Op, args: list[str]) -> str:
+def _of_library(body: Body, op: Op, args: list[str]) -> str:
     if far := body.far(op, args[0]):
         return far
     kind, name = llvm_type(op.type), body.use(op.name, op.type)
@@ -98,26 +115,26 @@ def _of_library(body: FunctionText, op: Op, args: list[str]) -> str:
     return body.new(f"call {kind} @{name}({', '.join(given)})")
 
 
-def _power(body: FunctionText, op: Op, args: list[str]) -> str:
+def _power(body: Body, op: Op, args: list[str]) -> str:
     exponent = op.args[1]
     if isinstance(exponent, Const) and exponent.value in QUICK_POWERS or not has_fused():
         return _call(body, "llvm.pow", op.type, args)
     return _of_library(body, op, args)
 
 
-def _extremum(body: FunctionText, op: Op, args: list[str]) -> str:
+def _extremum(body: Body, op: Op, args: list[str]) -> str:
     if op.type.is_float:
         return _call(body, f"llvm.{op.name}imum", op.type, args, "nsz ")
     sign = "s" if op.type.kind == "int" else "u"
     return _call(body, f"llvm.{sign}{op.name}", op.type, args)
 
 
-def _negate(body: FunctionText, op: Op, args: list[str]) -> str:
+def _negate(body: Body, op: Op, args: list[str]) -> str:
     kind = llvm_type(op.type)
     return body.new(f"fneg {kind} {args[0]}" if op.type.is_float else f"sub {kind} 0, {args[0]}")
 
 
-def _absolute(body: FunctionText, op: Op, args: list[str]) -> str:
+def _absolute(body: Body, op: Op, args: list[str]) -> str:
     kind = llvm_type(op.type)
     if op.type.is_float:
         return _call(body, "llvm.fabs", op.type, args)
@@ -129,7 +146,7 @@ def _absolute(body: FunctionText, op: Op, args: list[str]) -> str:
 # ------------------------------------------------------------------------ bits, choices, functions
 
 
-def _bits(body: FunctionText, op: Op, args: list[str]) -> str:
+def _bits(body: Body, op: Op, args: list[str]) -> str:
     kind, width = llvm_type(op.type), op.type.bits
     some = args[0]
     if op.type.kind == "int":
@@ -138,16 +155,16 @@ def _bits(body: FunctionText, op: Op, args: list[str]) -> str:
     return body.new(f"sub {kind} {width}, {zeros}")
 
 
-def _bitwise(body: FunctionText, op: Op, args: list[str]) -> str:
+def _bitwise(body: Body, op: Op, args: list[str]) -> str:
     return body.new(f"{op.name} {llvm_type(op.type)} {args[0]}, {args[1]}")
 
 
-def _not(body: FunctionText, op: Op, args: list[str]) -> str:
+def _not(body: Body, op: Op, args: list[str]) -> str:
     ones = "true" if op.type.kind == "bool" else "-1"
     return body.new(f"xor {llvm_type(op.type)} {args[0]}, {ones}")
 
 
-def _shift(body: FunctionText, op: Op, args: list[str]) -> str:
+def _shift(body: Body, op: Op, args: list[str]) -> str:
     """A count of the width or more shifts everything out; a negative one shifts the other way."""
     count = args[1]
     wide = op.args[1].type
@@ -164,7 +181,7 @@ def _shift(body: FunctionText, op: Op, args: list[str]) -> str:
     return body.new(f"select i1 {negative}, {kind} {back}, {kind} {forth}")
 
 
-def _shift_by(body: FunctionText, name: str, type: Type, value: str, count: str) -> str:
+def _shift_by(body: Body, name: str, type: Type, value: str, count: str) -> str:
     """`value` shifted by the i64 `count`, taken as unsigned."""
     kind, bits = llvm_type(type), type.bits
     arithmetic = name == "shr" and type.kind == "int"
@@ -179,7 +196,7 @@ def _shift_by(body: FunctionText, name: str, type: Type, value: str, count: str)
     return body.new(f"select i1 {inside}, {kind} {shifted}, {kind} 0")
 
 
-def _compare(body: FunctionText, op: Op, args: list[str]) -> str:
+def _compare(body: Body, op: Op, args: list[str]) -> str:
     type = op.args[0].type
     kind = llvm_type(type)
     if op.name == "isnan":
@@ -196,12 +213,12 @@ def comparison(name: str, type: Type) -> str:
     return f"icmp {'s' if type.kind == 'int' else 'u'}{name}"
 
 
-def _select(body: FunctionText, op: Op, args: list[str]) -> str:
+def _select(body: Body, op: Op, args: list[str]) -> str:
     kind, (condition, then, otherwise) = llvm_type(op.type), args
     return body.new(f"select i1 {condition}, {kind} {then}, {kind} {otherwise}")
 
 
-def _pair(body: FunctionText, op: Op, args: list[str]) -> str:
+def _pair(body: Body, op: Op, args: list[str]) -> str:
     pair = "undef"
     for k, arg in enumerate(args):
         part = f"{llvm_type(op.args[k].type)} {arg}"
@@ -209,36 +226,36 @@ def _pair(body: FunctionText, op: Op, args: list[str]) -> str:
     return pair
 
 
-def _part(number: int) -> Callable[[FunctionText, Op, list[str]], str]:
+def _part(number: int) -> Callable[[Body, Op, list[str]], str]:
     return lambda body, op, args: body.new(
         f"extractvalue {llvm_type(op.args[0].type)} {args[0]}, {number}"
     )
 
 
-def _call(body: FunctionText, name: str, type: Type, args: list[str], flags: str = "") -> str:
+def _call(body: Body, name: str, type: Type, args: list[str], flags: str = "") -> str:
     """A call of an intrinsic that is overloaded on one type, that of its arguments and result."""
     kind = llvm_type(type)
     full = f"{name}.f{type.bits}" if type.is_float else f"{name}.{kind}"
     return body.call(kind, full, [f"{kind} {arg}" for arg in args], flags=flags)
 
 
-def _intrinsic(name: str) -> Callable[[FunctionText, Op, list[str]], str]:
+def _intrinsic(name: str) -> Callable[[Body, Op, list[str]], str]:
     return lambda body, op, args: _call(body, f"llvm.{name}", op.type, args)
 
 
-def _rounding(name: str) -> Callable[[FunctionText, Op, list[str]], str]:
+def _rounding(name: str) -> Callable[[Body, Op, list[str]], str]:
     """Rounding to an integral value, which does nothing to integers."""
     call = _intrinsic(name)
     return lambda body, op, args: call(body, op, args) if op.type.is_float else args[0]
 
 
-def _libm(body: FunctionText, op: Op, args: list[str]) -> str:
+def _libm(body: Body, op: Op, args: list[str]) -> str:
     """A function of the C library that LLVM has no intrinsic for."""
     kind, name = llvm_type(op.type), op.name if op.type.bits == 64 else op.name + "f"
     return body.call(kind, name, [f"{kind} {arg}" for arg in args])
 
 
-def _scale(body: FunctionText, op: Op, args: list[str]) -> str:
+def _scale(body: Body, op: Op, args: list[str]) -> str:
     """Times a power of 2; exponents beyond 32 bits are clamped, which does not change the result."""
     kind, name = llvm_type(op.type), f"llvm.ldexp.f{op.type.bits}.i32"
     clamped = args[1]
@@ -251,7 +268,7 @@ def _scale(body: FunctionText, op: Op, args: list[str]) -> str:
 # ------------------------------------------------------------------------------------ conversions
 
 
-def _cast(body: FunctionText, op: Op, args: list[str]) -> str:
+def _cast(body: Body, op: Op, args: list[str]) -> str:
     source, target, value = op.args[0].type, op.type, args[0]
     if source == target:
         return value
@@ -274,18 +291,18 @@ def _cast(body: FunctionText, op: Op, args: list[str]) -> str:
     return body.new(f"{name} {kinds[0]} {value} to {kinds[1]}")
 
 
-def _reinterpret(body: FunctionText, op: Op, args: list[str]) -> str:
+def _reinterpret(body: Body, op: Op, args: list[str]) -> str:
     source, target = (llvm_type(type) for type in (op.args[0].type, op.type))
     return body.new(f"bitcast {source} {args[0]} to {target}")
 
 
-def _saturate(body: FunctionText, source: Type, target: Type, value: str) -> str:
+def _saturate(body: Body, source: Type, target: Type, value: str) -> str:
     kind, sign = llvm_type(target), "si" if target.kind == "int" else "ui"
     name = f"llvm.fpto{sign}.sat.{kind}.f{source.bits}"
     return body.call(kind, name, [f"{llvm_type(source)} {value}"])
 
 
-_EMITTERS: dict[str, Callable[[FunctionText, Op, list[str]], str]] = {
+_EMITTERS: dict[str, Callable[[Body, Op, list[str]], str]] = {
     "add": _arithmetic("add", "fadd"),
     "sub": _arithmetic("sub", "fsub"),
     "mul": _arithmetic("mul", "fmul"),
