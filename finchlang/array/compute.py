@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.array.expression import Array, Expression, Leaf, Refilled
+from finchlang.array.expression import Array, Expression, Leaf
 from finchlang.array.logical.stats import entries_of
 from finchlang.array.operands import as_expression
 from finchlang.array.to_program import Lowering, Program, plain
@@ -66,7 +66,7 @@ class _Nodes:
             part = part, tuple([self.add(arg) for arg in args])
             entry: Any = part, id(node) if node.numbers else node.shape
         elif isinstance(node, Leaf):
-            operand = node.source if type(node) is Refilled else node.value
+            operand = node.value
             if operand.shape != node.shape or operand.dtype.type is not node.values.type.dtype.type:
                 was = f"an operand was an array of {node.values.type.dtype} {node.shape}"
                 now = f"is one of {operand.dtype} {operand.shape} now"

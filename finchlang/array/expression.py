@@ -12,13 +12,10 @@ import numpy as np
 from finchlang.array import inferred_values
 from finchlang.array.promotion import broadcast_shapes
 from finchlang.base.late import late
-from finchlang.levels.element import Element, typed_literal
-from finchlang.levels.level import level_of
+from finchlang.levels.element import typed_literal
 from finchlang.syntax.nodes import Literal
 from finchlang.syntax.types import Bool, Float64, Int64, Type
 from finchlang.tensors.array_base import ArrayMethods
-from finchlang.tensors.formats import modes_of, permuted
-from finchlang.tensors.tensor import SwizzledTensor, Tensor, body_of, tensor_over
 
 
 class Expression:
@@ -43,23 +40,6 @@ class Leaf(Expression):
     def __init__(self, value: Any, stored: inferred_values.StoredValues):
         self.value, self.static = value, stored
         self.shape, self.values, self.args = value.shape, stored.values, ()
-
-
-class Refilled(Leaf):
-    """A tensor over its own memory, with another fill."""
-
-    __slots__ = ("source",)
-
-    def __init__(self, source: Tensor | SwizzledTensor, fill: Literal):
-        level = level_of(source.format).with_leaf(Element(fill))
-        format = permuted(level, modes_of(source.format))
-        self.source, self.static = source, inferred_values.stored_of(format)
-        self.shape, self.values, self.args = source.shape, self.static.values, ()
-
-    @property
-    def value(self) -> Any:
-        self.source.validate()
-        return tensor_over(self.static.format, body_of(self.source).memory, True)
 
 
 class NumberOperand(Expression):

@@ -18,7 +18,7 @@ import numpy as np
 import finchlang.array as namespace
 from finchlang.array.compute import bytes_of, compute, dense_array, todense
 from finchlang.array.elementwise import ALIASES, map_elements
-from finchlang.array.expression import Array, Leaf, Refilled
+from finchlang.array.expression import Array, Leaf
 from finchlang.array.indexing import getitem  # noqa: F401
 from finchlang.array.linalg import dense_operands
 from finchlang.array.operands import as_expression, expression_of
@@ -361,8 +361,7 @@ def nbytes(x: Any) -> int:
     while todo:
         node = todo.pop()
         if isinstance(node, Leaf):
-            value = node.source if type(node) is Refilled else node.value
-            found[id(value)] = value
+            found[id(node.value)] = node.value
         todo += node.args
     return sum(map(bytes_of, found.values()))
 

@@ -13,13 +13,9 @@ from finchlang.array.inferred_values import identity_of, op_node
 from finchlang.array.operands import as_expression
 from finchlang.array.promotion import floating, normalized_axes, type_of
 from finchlang.array.reshaping import squeeze, with_axes
-from finchlang.levels.element import Element
-from finchlang.levels.level import level_of
 from finchlang.operators.operator_table import operator
-from finchlang.syntax.nodes import Literal
 from finchlang.syntax.types import Int64, UInt64
 from finchlang.tensors.formats import modes_of
-from finchlang.tensors.tensor import SwizzledTensor, Tensor
 
 __all__ = ["all", "any", "count_nonzero", "max", "mean", "min", "prod", "std", "sum", "var"]
 
@@ -47,7 +43,7 @@ def _in_parts(op: Any, arg: Expression, axes: tuple[int, ...]) -> Expression:
         # columns of a CSC matrix take 0.27 ms, not 2.4)
         return Reduce(op, arg, axes)
     fill, unit = Constant(values.fill), identity_of(op, values.type)
-    others = Reduce(op, _others(arg, unit, row.right_idempotent), axes)
+    others = Reduce(op, apply("ifelse", _is_other(arg), arg, Constant(unit)), axes)
     is_dense, count = len(arg.shape) - len(axes) < 2, lazy.NumberOperand(_count(arg, axes), Int64)
     if row.right_idempotent:
         is_full = apply("==", _counted(arg, axes), count, is_dense=is_dense)
@@ -71,15 +67,6 @@ def _is_inside(arg: Expression, axes: tuple[int, ...]) -> bool:
             return False
         arg = parts[0]
     return inner == {mode - 1 for mode in modes_of(arg.static.format)[: len(inner)]}
-
-
-def _others(arg: Expression, instead: Literal, may_keep: bool) -> Expression:
-    """`arg` with another value for its fill, except where a tensor stores that and it `may_keep` it."""
-    if may_keep and type(arg) is lazy.Leaf and isinstance(arg.value, (Tensor, SwizzledTensor)):
-        level = level_of(arg.value.format)
-        if isinstance(level.leaf, Element):
-            return lazy.Refilled(arg.value, instead)
-    return apply("ifelse", _is_other(arg), arg, Constant(instead))
 
 
 def _is_other(arg: Expression) -> Expression:

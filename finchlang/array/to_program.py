@@ -340,7 +340,6 @@ def lowers(kind: type[lazy.Expression]) -> Callable[[Any], Any]:
     return add
 
 
-@lowers(lazy.Refilled)
 @lowers(lazy.Leaf)
 def _leaf(to: Lowering, node: lazy.Leaf, indices: Indices) -> ast.Node:
     to.has_sparse = to.has_sparse or node.values.is_fill

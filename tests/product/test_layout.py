@@ -304,7 +304,6 @@ BY_NAME = {
     "array.elementwise": "`fld` and `div`, of which NumPy's functions say something else",
     "array.indexing": "`minby` and `maxby`, which NumPy's argmin and argmax are made of",
     "array.concatenation": "the sign of a triangle, which is its own",
-    "array.reductions": "whether there is a fill to be replaced",
     "calls.substitute": "whether there is a fill to be replaced",
     "rules.derived.joint_cases": "host operations",
     "algebra.bounds": "host operations",

@@ -14,16 +14,15 @@ from finchlang.base.records import record
 from finchlang.levels.element import Element, typed_literal
 from finchlang.levels.level import Level
 from finchlang.levels.workspace.workspace import Workspace
-from finchlang.normalize.shapes.shaped import order_of
+from finchlang.normalize.shapes.reader import Reader
+from finchlang.normalize.shapes.shaped import Shaped
 from finchlang.operators.operator_table import operator
 from finchlang.syntax import nodes as ast, traversal as trees, types
 
 #: with more cases than this a loop takes longer to stage than it takes to store what has them
 MANY = 16
-#: by what computes an index, by how much each further part multiplies the cases of a loop; the second
-#: number where parts are beside each other within an outer mode that has gaps: a gap is a row of parts, too
-_COMPUTED = {"collapse": (3, 24), "window": (3, 9), "split": (6, 48)}
-_NOT_COMPUTED = 0, 0
+#: by what computes an index, by how much each further part multiplies the cases of a loop
+_COMPUTED = {"collapse": 3, "window": 3, "split": 6}
 #: two extents that must be the same
 Pair = tuple[ast.Node, ast.Node]
 
@@ -42,13 +41,15 @@ class Stores:
         self.over: dict[str, int] = {}  # of indices: how many times what they write is collapsed
 
     #: what `lower_shapes` does: nodes with their operators lowered, accesses with primitive ones, types,
-    #: statements under the condition that pairs of extents are the same, the requirement of that, sizes
+    #: statements under the condition that pairs of extents are the same, the requirement of that, sizes,
+    #: what names stand for
     lowered: Callable[[ast.Node, dict[str, Any]], Any]
     with_primitives: Callable[[ast.Access, dict[str, Any]], ast.Access]
     type: Callable[[ast.Node], types.Type | None]
     checked: Callable[[ast.Node, list[Pair]], ast.Node]
     agree: Callable[[ast.Node, ast.Node], None]
     size: Callable[[ast.Node, int], ast.Node]
+    leaf: Callable[[ast.Variable], Shaped]
 
     def taken(self, is_here: Callable[[Pair], Any]) -> list[Pair]:
         """The checks that belong here; the others remain."""
@@ -98,12 +99,7 @@ class Stores:
         """Concatenations to store for a statement to have at most MANY cases, inner ones first."""
         while True:
             plain = dict.fromkeys(self.with_primitives(access, {}) for access in accesses)
-            gaps = {  # the outermost mode of each tensor that has gaps, from 1, or 0
-                name: max((n.order for n in known.levels() if n.has_gaps), default=0)
-                for name, known in self.types.items()
-                if isinstance(known, Level)
-            }
-            found = [j for access in plain for j in _joined(access, gaps, over=self.over)]
+            found = [j for access in plain for j in _joined(access, over=self.over)]
             joined = {j.access for j in found}
             others = (a for a in plain if a not in joined)
             reads = (a for a in others if bound.isdisjoint(ctx.names_in(a.tensor)))
@@ -150,7 +146,7 @@ class Stores:
         self.stored[node] = variable
 
     def order(self, node: ast.Node) -> int:
-        return order_of(node, lambda name: self.context.level(name).order)
+        return Reader(self.leaf).shaped(node).order
 
     def extent(self, tensor: ast.Node, mode: int) -> ast.Extent:
         return ast.Extent(ctx.ONE, self.size(tensor, mode), span=tensor.span)
@@ -193,26 +189,24 @@ class Stores:
 @record
 class _Joined:
     """A concatenation in an access, not within another; how many `cases` a loop over it has, which `is_cut`
-    if they are those of its parts; the outermost mode with gaps of each tensor."""
+    if they are those of its parts."""
 
     node: ast.Call
     cases: int
     is_cut: bool
     access: ast.Access
-    gaps: Mapping[str, int]
 
     def within(self) -> Iterator[_Joined]:
         """The concatenations in its parts; for a part that is one itself, those in its parts."""
         for part in self.node.args[1:]:
-            for found in _joined(self.access, self.gaps, part):
+            for found in _joined(self.access, part):
                 yield from found.within() if found.node is part else [found]
 
 
 def _joined(
     access: ast.Access,
-    gaps: Mapping[str, int],
     tensor: ast.Node | None = None,
-    factors: tuple[int, int] = _NOT_COMPUTED,
+    factor: int = 0,
     over: Mapping[str, int] = {},
 ) -> Iterator[_Joined]:
     """The concatenations in an access, or in `tensor` within it; `over` as in `Stores`."""
@@ -220,28 +214,24 @@ def _joined(
         tensor, names = access.tensor, [i for i in access.indices if isinstance(i, ast.Index)]
         is_plain = len(set(names)) == len(names) and all(map(_is_shifted, access.indices))
         splits = max((over.get(i.name, 0) for i in names), default=0)
-        factors = _NOT_COMPUTED if is_plain else _COMPUTED["window"]
-        if splits:
-            one, other = _COMPUTED["split"]
-            factors = one**splits, other**splits
+        factor = 0 if is_plain else _COMPUTED["window"]
+        factor = _COMPUTED["split"] ** splits if splits else factor
     if isinstance(tensor, ast.Formula):
         for inner in affine.own_accesses(tensor.value):
-            yield from _joined(inner, gaps, inner.tensor, factors)
+            yield from _joined(inner, inner.tensor, factor)
     elif isinstance(tensor, ast.Call) and ctx.is_call(tensor, "concat"):
-        parts = [(part, list(_joined(access, gaps, part))) for part in tensor.args[1:]]
+        parts = [(part, list(_joined(access, part))) for part in tensor.args[1:]]
         count = sum(prod(j.cases for j in found) for _, found in parts)
         is_nested = any(j.node is not part for part, found in parts for j in found)
-        p: int = tensor.args[0].value  # type: ignore[attr-defined]
-        factor = factors[any(gaps.get(name, 0) > p for name in ctx.names_in(tensor))]
         # with 9 further parts there are too many cases by any factor
         cases = factor ** min(count - 1, 9) if factor else count * (1 + is_nested)
-        yield _Joined(tensor, cases, not factor, access, gaps)
+        yield _Joined(tensor, cases, not factor, access)
     elif isinstance(tensor, ast.Call) and tensor.args and not ctx.mask_name(tensor):
         steps = {s.step for s in tensor.args[1:] if isinstance(s, ast.Extent)}
         is_plain = ctx.is_call(tensor, "window") and steps <= {None, ctx.ONE}
         name: str = tensor.op.name  # type: ignore[attr-defined]
-        own = _NOT_COMPUTED if is_plain else _COMPUTED.get(name, _NOT_COMPUTED)
-        yield from _joined(access, gaps, tensor.args[0], max(own, factors))
+        own = 0 if is_plain else _COMPUTED.get(name, 0)
+        yield from _joined(access, tensor.args[0], max(own, factor))
 
 
 def _is_shifted(index: ast.Node) -> bool:

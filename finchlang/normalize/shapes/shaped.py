@@ -3,7 +3,6 @@ of: collapse, split, broadcast, concat and windows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from finchlang.algebra import index_arithmetic as affine, program_context as ctx
@@ -143,18 +142,6 @@ class Arguments:
 
     def agree(self, a: ast.Node, b: ast.Node) -> None:
         self.reader.agree(*(ast.Extent(ctx.ONE, n, span=self.span) for n in (a, b)))
-
-
-def order_of(node: Any, order: Callable[[str], int]) -> int:
-    """How many modes a tensor under wrappers and primitive shape operators has, by those of the named."""
-    if isinstance(node, ast.Variable):
-        return order(node.name)
-    if isinstance(node, ast.Formula):
-        return len(node.indices)
-    if ctx.mask_name(node):
-        return len(ctx.mask_sizes(node))
-    within = node.args[ctx.is_call(node, "concat")]
-    return order_of(within, order) + affine.MAPS.get(node.op.name, 0)
 
 
 def collapse(t: Shaped, p: int, q: int, span: Span | None) -> Shaped:
