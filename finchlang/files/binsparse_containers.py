@@ -13,15 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import binsparse
 import h5py
 import numpy as np
-from binsparse import (
-    BINSPARSE_VERSION,
-    BinsparseContainer,
-    HDF5BinsparseContainer,
-    NPZBinsparseContainer,
-    ZarrBinsparseContainer,
-)
 
 from finchlang.base.errors import FinchError
 from finchlang.base.paths import check_memory, failure
@@ -36,7 +30,7 @@ DRAFT_VERSION = "0.1"
 
 
 @contextmanager
-def opened(file: Path) -> Iterator[BinsparseContainer]:
+def opened(file: Path) -> Iterator[binsparse.BinsparseContainer]:
     """A container to read from a file. Raises ValueError for a damaged one, whatever libraries raise."""
     try:
         if file.suffix == ".zarr":
@@ -52,7 +46,7 @@ def opened(file: Path) -> Iterator[BinsparseContainer]:
 
 
 @contextmanager
-def created(out: Any, suffix: str) -> Iterator[BinsparseContainer]:
+def created(out: Any, suffix: str) -> Iterator[binsparse.BinsparseContainer]:
     """A container to write to an open file or, for `.zarr`, a folder."""
     if suffix == ".zarr":
         yield Zarr(_zarr_group(out, "w"))
@@ -65,7 +59,7 @@ def created(out: Any, suffix: str) -> Iterator[BinsparseContainer]:
             yield Hdf5(group)
 
 
-class Checked(BinsparseContainer):
+class Checked(binsparse.BinsparseContainer):
     """A container that names its file in messages; subclasses read its descriptor and an `_array`."""
 
     _text: Callable[[], str]
@@ -89,7 +83,7 @@ class Checked(BinsparseContainer):
         return array.reshape(-1)
 
 
-class Hdf5(Checked, HDF5BinsparseContainer):
+class Hdf5(Checked, binsparse.HDF5BinsparseContainer):
     """An HDF5 file. Links and external storage are refused: they would read other files."""
 
     def _text(self) -> str:
@@ -118,7 +112,7 @@ class Hdf5(Checked, HDF5BinsparseContainer):
         return stored[()]
 
 
-class Npz(Checked, NPZBinsparseContainer):
+class Npz(Checked, binsparse.NPZBinsparseContainer):
     """A NumPy archive, or a dictionary of arrays that will be written to one."""
 
     def _text(self) -> str:
@@ -143,7 +137,7 @@ def _zarr_group(folder: Path, mode: Any) -> Any:
     return zarr.open_group(zarr.storage.LocalStore(folder), mode=mode, zarr_format=3)
 
 
-class Zarr(Checked, ZarrBinsparseContainer):
+class Zarr(Checked, binsparse.ZarrBinsparseContainer):
     def _text(self) -> str:
         return json.dumps(self.group.attrs.asdict().get("binsparse"))
 
@@ -167,7 +161,7 @@ def checked_header(text: str, file: Any) -> dict[str, Any]:
     if not isinstance(header, dict):
         raise ValueError("its descriptor is not one of Binsparse")
     if header.get("version") == DRAFT_VERSION:
-        header["version"] = BINSPARSE_VERSION
+        header["version"] = binsparse.BINSPARSE_VERSION
     shape = header.get("shape")
     if not isinstance(shape, list) or any(type(n) is not int or n < 0 for n in shape):
         raise ValueError("its shape is no list of whole numbers from 0")

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from finchlang.base.errors import Bug, FinchError
 from finchlang.base.records import record
-from finchlang.host.construct import ZERO, add, cast, compare, const, op
+from finchlang.host.construct import ZERO, add, cast, compare, const, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Expr
 from finchlang.levels import layout as lay, looplets as lp
-from finchlang.levels.level import Dims, Fiber, Indexed, Storage, TensorLike
+from finchlang.levels.level import READ, Dims, Fiber, Indexed, Storage, TensorLike
 from finchlang.levels.sorted_coordinates import Here, Listed, load_range
 from finchlang.syntax.nodes import Literal, Node
 from finchlang.syntax.types import Float64
@@ -49,6 +50,18 @@ class AtCoordinates(PartOfFiber):
 
     def sizes(self) -> tuple[Expr | None, ...]:
         return self.fiber.dims[: len(self.fiber.dims) - len(self.known)]
+
+    def unfurl(self, host: Host, stop: Expr | None, protocol: str | None) -> Node:
+        if self.mode == READ and protocol != "follow":
+            return lp.delayed(lambda host: self._entries(host).looplets(host, protocol))
+        return self.level.anywhere(self.fiber, self.known)
+
+    def _entries(self, host: Host) -> Entries:
+        start, stop = load_range(host, self.fiber)
+        for idx, i in zip(reversed(self.level.buffers(self.fiber.store)), self.known, strict=False):
+            start = host.search(idx, start, stop, sub(i, 1), "start")
+            stop = host.search(idx, start, stop, i, "stop")
+        return Entries(self.fiber, self.level.number - len(self.known), start, stop)
 
 
 @dataclass(frozen=True)
@@ -105,19 +118,23 @@ class Coordinates(Indexed):
     def looplets(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:
         return Entries(fiber, self.number, *load_range(host, fiber)).looplets(host, protocol)
 
-    def write_anywhere(self, fiber: Fiber, known: tuple[Expr, ...] = ()) -> lp.Lookup:
-        """A lookup that writes the next mode, given the `known` coordinates of the modes after it."""
+    def anywhere(self, fiber: Fiber, known: tuple[Expr, ...] = ()) -> lp.Lookup:
+        """A lookup over the next mode, given the `known` coordinates of the modes after it."""
 
         def at(host: Host, i: Expr) -> Node:
             coordinates = *known, i
             if len(coordinates) < self.number:
-                return Written(fiber, coordinates)
-            return lp.Thunk(lambda host: self.enter(host, fiber, coordinates))
+                return AtCoordinates(fiber, coordinates)
+            return self.payload(host, fiber, coordinates)
 
         return lp.Lookup(at)
 
+    def payload(self, host: Host, fiber: Fiber, coordinates: tuple[Expr, ...]) -> Node:
+        """The payload at `coordinates` (from 1, last mode first), as a fiber to be written."""
+        return lp.Thunk(lambda host: self.enter(host, fiber, coordinates))
+
     def enter(self, host: Host, fiber: Fiber, coordinates: tuple[Expr, ...]) -> tuple[Node, Any]:
-        """The entry at `coordinates` (from 1, last mode first), and the epilogue that finishes it."""
+        """The entry at `coordinates`, and the epilogue that finishes it."""
         raise Bug(f"{type(self).__name__} leaves this out")
 
 
@@ -155,11 +172,11 @@ class Entries(PartOfFiber):
             """The first position after q whose coordinate is not i, that of q."""
             return add(q, 1) if is_last else host.search(idx, add(q, 1), self.stop, i, "end")
 
-        def there(q: Expr, i: Expr) -> Node:
+        def there(i: Expr, q: Expr) -> Node:
             return lp.delayed(lambda host: payload(host, q, i))
 
         if protocol == "follow":
-            return lp.Lookup(lambda host, i: listed.at(host, i, lambda q: there(q, i)))
+            return lp.Lookup(lambda host, i: listed.at(host, i, partial(there, i)))
         size = self.sizes()[-1]
         assert size is not None
         listed = listed.until_last(host, size)
@@ -179,11 +196,3 @@ class Entries(PartOfFiber):
 
         tail = payload if is_last else None
         return listed.then_fill(listed.steps(host, protocol, body, tail, None, following))
-
-
-@record(slots=True)
-class Written(AtCoordinates):
-    """A fiber that is written."""
-
-    def unfurl(self, host: Host, stop: Expr | None, protocol: str | None) -> Node:
-        return self.level.write_anywhere(self.fiber, self.known)

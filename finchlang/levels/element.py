@@ -66,19 +66,11 @@ def same_value(a: Expr, b: Expr) -> Expr:
     return op("or", equal, op("and", op("isnan", a), op("isnan", b))) if a.type.is_float else equal
 
 
-class LeafLevel(Level):
-    """The base of leaves; freezing and thawing do nothing."""
-
-    is_leaf = True
-
-    def takes(self, other: Level) -> bool:
-        return self == other and not self.counters
-
-
 @dataclass(frozen=True)
-class Valued(LeafLevel):
+class Valued(Level):
     """A leaf whose values are of the fill's type."""
 
+    is_leaf = True
     value: ast.Literal
 
     def __post_init__(self) -> None:

@@ -155,7 +155,7 @@ class Interleaved(SparseCOO):
         host.branch(code.compare("gt", end, 0), chunks)
 
     def writer(self, fiber: Fiber) -> Node:
-        return lp.delayed(lambda host: self.write_anywhere(fiber))
+        return lp.delayed(lambda host: self.anywhere(fiber))
 
     def enter(self, host: Host, fiber: Fiber, coordinates: tuple[Expr, ...]) -> tuple[Node, Any]:
         store, p = fiber.store, fiber.position

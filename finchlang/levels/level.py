@@ -274,6 +274,8 @@ class Level:
 
     def takes(self, other: Level) -> bool:
         """Whether `take` accepts the storage of a tensor of the format `other`."""
+        if self.is_leaf:
+            return self == other and not self.counters
         is_list = self.lists_entries and other.lists_entries or self.is_dense and other.is_dense
         return is_list and lay.alike(self.layout, other.layout) and self.child.takes(other.child)
 

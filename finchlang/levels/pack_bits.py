@@ -60,26 +60,24 @@ class PackBits(RunList):
         host.count(ZERO, sub(count, 1), fiber, "p")
 
     def region(self, fiber: Fiber, q: Expr) -> ast.Node:
-        ofs, right = fiber.store.ofs, fiber.store.right
-
         def either(host: Host) -> ast.Node:
-            first = host.load(ofs, q, "first", types.Int64, lower=ZERO)
-            after = host.load(ofs, add(q, 1), "after", types.Int64)
-            end = host.load(right, q, "right", types.Int64)
-            # literals are counted back from the last, which is at coordinate `end` (from 0)
-            base = host.let(sub(sub(after, end), 2), "base")
+            is_run, first, base = self._held(host, fiber, q)
             literal = lp.Lookup(lambda host, i: fiber.child(host.let(add(base, i), "position")))
-            is_run = compare("eq", after, add(first, 1))
             return lp.Switch(is_run, lp.Run(fiber.child(first)), literal)
 
         return lp.delayed(either)
 
     def find(self, host: Host, fiber: Fiber, start: Expr, end: Expr, i: Expr) -> ast.Node:
-        ofs, right = fiber.store.ofs, fiber.store.right
-        q = host.search(right, start, end, sub(i, 1))
-        first = host.load(ofs, q, "first", types.Int64)
+        q = host.search(fiber.store.right, start, end, sub(i, 1))
+        is_run, first, base = self._held(host, fiber, q)
+        return fiber.child(host.let(op("select", is_run, first, add(base, i)), "position"))
+
+    def _held(self, host: Host, fiber: Fiber, q: Expr) -> tuple[Expr, Expr, Expr]:
+        """Whether region q is a run; its first position; and what is added to the coordinate of a literal,
+        since literals are counted back from the last, which is at coordinate `end` (from 0)."""
+        ofs = fiber.store.ofs
+        first = host.load(ofs, q, "first", types.Int64, lower=ZERO)
         after = host.load(ofs, add(q, 1), "after", types.Int64)
-        back = sub(host.load(right, q, "right", types.Int64), sub(i, 1))
-        is_run = compare("eq", after, add(first, 1))
-        position = op("select", is_run, first, sub(sub(after, 1), back))
-        return fiber.child(host.let(position, "position"))
+        end = host.load(fiber.store.right, q, "right", types.Int64)
+        base = host.let(sub(sub(after, end), 2), "base")
+        return compare("eq", after, add(first, 1)), first, base

@@ -9,16 +9,17 @@ import numpy as np
 
 from finchlang.host import construct as code, ir
 from finchlang.host.interface import Host
-from finchlang.levels.element import LeafLevel, typed_literal
-from finchlang.levels.level import READ, ByName, Dims, Fiber, Storage
+from finchlang.levels.element import typed_literal
+from finchlang.levels.level import READ, ByName, Dims, Fiber, Level, Storage
 from finchlang.syntax import nodes as ast, types
 
 
 @dataclass(frozen=True)
-class Pattern(LeafLevel):
+class Pattern(Level):
     """`Pattern()`: Bool values without any storage. While it is written, the dirty bit of the
     sparse level above is the value itself, so that a written `false` leaves nothing stored."""
 
+    is_leaf = True
     is_pattern = True
 
     def __str__(self) -> str:

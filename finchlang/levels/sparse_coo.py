@@ -72,7 +72,7 @@ class SparseCOO(Coordinates):
         self.lvl.take(host, store.child, self.below(dims), other.child, stored)
 
     def append(self, host: Host, fiber: Fiber) -> tuple[Node, Any]:
-        return self.write_anywhere(fiber), counting(host, fiber)
+        return self.anywhere(fiber), counting(host, fiber)
 
     def enter(self, host: Host, fiber: Fiber, coordinates: tuple[Expr, ...]) -> tuple[Node, Any]:
         return append_entry(host, fiber, self.buffers(fiber.store), coordinates[::-1])

@@ -11,14 +11,12 @@ from typing import Any
 import numpy as np
 
 from finchlang.base.errors import FinchError
-from finchlang.base.records import record
 from finchlang.host.construct import ONE, ZERO, add, compare, const, mul, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import hash_table, layout as lay, looplets as lp
-from finchlang.levels.coordinate_levels import MOST, AtCoordinates, Coordinates, Entries
+from finchlang.levels.coordinate_levels import MOST, Coordinates
 from finchlang.levels.level import READ, ByName, Dims, Fiber, Given, Sizes, Storage
-from finchlang.levels.sorted_coordinates import load_range
 from finchlang.syntax.nodes import Node
 from finchlang.syntax.types import Int64
 
@@ -170,9 +168,12 @@ class SparseHash(Coordinates):
     def unfurl(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:
         if fiber.mode == READ and protocol != "follow":
             return super().unfurl(host, fiber, stop, protocol)
-        return PartialKey(fiber, (), fiber.position).lookup()
+        return self.anywhere(fiber)
 
-    def at_key(self, host: Host, fiber: Fiber, key: Expr) -> Node:
+    def payload(self, host: Host, fiber: Fiber, coordinates: tuple[Expr, ...]) -> Node:
+        key = fiber.position
+        for i, size in zip(coordinates, reversed(self.own(fiber.dims)), strict=True):
+            key = host.let(add(mul(key, size), sub(i, 1)), "key", lower=ZERO)
         if fiber.mode != READ:
             return lp.Thunk(lambda host: self._enter(host, fiber, key))
         at = hash_table.find(host, fiber.store, key)
@@ -185,10 +186,8 @@ class SparseHash(Coordinates):
         store = fiber.store
         e, before, is_new = hash_table.enter(host, store, key)
 
-        def make() -> None:
-            self.lvl.assemble(host, store.child, self.below(fiber.dims), e, e)
-
-        host.branch(is_new, make)
+        rest = self.below(fiber.dims)
+        host.branch(is_new, lambda: self.lvl.assemble(host, store.child, rest, e, e))
         dirty = host.cell(before, "dirty")
 
         def epilogue(host: Host) -> None:
@@ -240,40 +239,6 @@ class SparseHash(Coordinates):
         if np.any(key[pos] != keys):
             return "the table has other coordinates at the positions listed"
         return None
-
-
-@record(slots=True)
-class PartialKey(AtCoordinates):
-    """A fiber of a SparseHash; `key` is the key of what is known."""
-
-    key: Expr
-
-    def unfurl(self, host: Host, stop: Expr | None, protocol: str | None) -> Node:
-        if self.mode == READ and protocol != "follow":
-            return lp.delayed(lambda host: self._entries(host).looplets(host, protocol))
-        return self.lookup()
-
-    def lookup(self) -> lp.Lookup:
-        """A lookup over the last mode that is not known."""
-        size = self.sizes()[-1]
-        assert size is not None
-
-        def at(host: Host, i: Expr) -> Node:
-            key = host.let(add(mul(self.key, size), sub(i, 1)), "key", lower=ZERO)
-            known = *self.known, i
-            if len(known) == self.level.number:
-                return self.level.at_key(host, self.fiber, key)
-            return PartialKey(self.fiber, known, key)
-
-        return lp.Lookup(at)
-
-    def _entries(self, host: Host) -> Entries:
-        start, stop = load_range(host, self.fiber)
-        for k, i in enumerate(self.known):
-            idx = self.level.buffers(self.fiber.store)[self.level.number - 1 - k]
-            start = host.search(idx, start, stop, sub(i, 1), "start")
-            stop = host.search(idx, start, stop, i, "stop")
-        return Entries(self.fiber, self.level.number - len(self.known), start, stop)
 
 
 def _too_many(modes: int) -> str:

@@ -355,17 +355,13 @@ def leave(machine: Machine, term: ast.Node, state: BodyState) -> Step | None:
     """⟨v, s⟩ ⇒ v'  ⟹  ⟨return(v), s⟩ → s[result ↦ v'], and what the statement leaves is left
 
     `break` and `continue` leave a loop or its round. The mark tells those around it."""
-    match term:
-        case ast.Return(value):
-            way = RETURN
-            if value is not None:
-                found = evaluate(machine, value, state)
-                state = state.assigned(RESULT, found, value.span)
-        case ast.Break() | ast.Continue():
-            way = BREAK if isinstance(term, ast.Break) else CONTINUE
-        case _:
-            return None
+    if not isinstance(term, (ast.Return, ast.Break, ast.Continue)):
+        return None
+    if isinstance(term, ast.Return) and term.value is not None:
+        found = evaluate(machine, term.value, state)
+        state = state.assigned(RESULT, found, term.value.span)
     if state.mark is not None:
+        (way,) = ways(term)
         state.host.set(state.mark, const(way))
     return ast.EMPTY, state
 

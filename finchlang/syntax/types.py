@@ -203,16 +203,7 @@ def promote(a: Type, b: Type) -> Type:
         return pair_of(promote(a.first, b.first), promote(a.second, b.second))
     if "pair" in (a.kind, b.kind):
         raise FinchError("type", "a pair is no number")
-    if a.is_float or b.is_float:
-        floats = [t for t in (a, b) if t.is_float]
-        return max(floats, key=lambda t: t.bits)
-    if a == Bool:
-        return b
-    if b == Bool:
-        return a
-    if a.bits != b.bits:
-        return a if a.bits > b.bits else b
-    return a if a.kind == "uint" else b
+    return max((a, b), key=lambda t: (t.is_float, t != Bool, t.bits, t.kind == "uint"))
 
 
 def can_store(source: Type, target: Type) -> bool:
@@ -225,8 +216,5 @@ def can_store(source: Type, target: Type) -> bool:
         return can_store(source.first, target.first) and can_store(source.second, target.second)
     if "pair" in (source.kind, target.kind):
         return False
-    if source in (target, Bool):
-        return True
-    if target.is_float:
-        return True
-    return target.is_integer and source.is_integer
+    are_integers = target.is_integer and source.is_integer
+    return source in (target, Bool) or target.is_float or are_integers

@@ -20,7 +20,7 @@ import pytest
 import scipy.sparse as sp
 
 from finchlang import FinchError, Session
-from finchlang.base.disk_cache import DiskCache, _seal
+from finchlang.base.disk_cache import DiskCache, _seal, default_cache
 from finchlang.calls import staging
 from finchlang.calls.compile_cache import cache_key
 from finchlang.calls.runner import KernelEvent, Observer
@@ -296,17 +296,22 @@ FOLDERS = {
 }
 
 
-@pytest.mark.parametrize("where", [*FOLDERS, "nowhere"])
+@pytest.mark.parametrize("where", FOLDERS)
+def test_the_folder_is_the_first_that_there_is(where: str, monkeypatch: Any) -> None:
+    given = {"HOME": "/home", "XDG_CACHE_HOME": "/xdg", "FINCH_CACHE_DIR": "/own"}
+    for name in FOLDERS:
+        monkeypatch.delenv(name, raising=False)
+    for name in [*FOLDERS][[*FOLDERS].index(where) :]:
+        monkeypatch.setenv(name, given[name])
+    cache = default_cache()
+    assert cache is not None and cache.directory == Path("/") / FOLDERS[where]
+
+
+@pytest.mark.parametrize("where", ["FINCH_CACHE_DIR", "nowhere"])
 def test_where_parser_tables_and_kernels_are(tmp_path: Path, where: str) -> None:
     """In one folder, for us alone whatever the umask; another process needs no more."""
     given = {"HOME": "home", "XDG_CACHE_HOME": "xdg", "FINCH_CACHE_DIR": "own"}
-    for name in FOLDERS:  # the first that there is
-        if name != where and where in FOLDERS:
-            del given[name]
-        else:
-            break
-    environment = {n: v for n, v in os.environ.items() if n not in FOLDERS}
-    environment |= {name: str(tmp_path / folder) for name, folder in given.items()}
+    environment = os.environ | {name: str(tmp_path / folder) for name, folder in given.items()}
     if where == "nowhere":
         environment["FINCH_CACHE_DIR"] = ""
     for turn in ("first", "again")[: 1 if where == "nowhere" else 2]:

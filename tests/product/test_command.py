@@ -196,15 +196,16 @@ def test_diff_tells_of_a_difference_beyond_the_tolerance(
     assert "x is [2.], and [2.3] by" in capsys.readouterr().out
 
 
-def test_a_kernel_found_on_disk_gives_its_notes(tmp_path: Path, write: Write) -> None:
+def test_a_kernel_found_on_disk_gives_its_notes(
+    tmp_path: Path, write: Write, capsys: pytest.CaptureFixture[str], monkeypatch
+) -> None:
+    monkeypatch.setenv("FINCH_CACHE_DIR", str(tmp_path / "cache"))
     definitions = "A = [0.0 5.0; 7.0 0.0]\nC = Tensor(Dense(SparseList(Element(0.0))))\n"
     path = write(f"{definitions}@finch begin; C .= 0; for i = _, j = _; C[i, j] = A[i, j] end; end")
     found = []
     for _ in range(2):
-        environment = {**os.environ, "FINCH_CACHE_DIR": str(tmp_path / "cache")}
-        command = [*FINCH, "run", path]
-        done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True)
-        found.append(done.stderr)
+        assert main(["run", path]) == 0
+        found.append(capsys.readouterr().err)
     assert found[0] == found[1] and "note: `C` is written across" in found[0]
 
 

@@ -270,7 +270,7 @@ class Workspace(Coordinates):
     # ------------------------------------------------------------------ reading and writing
 
     def writer(self, fiber: Fiber) -> Node:
-        return self.write_anywhere(fiber)
+        return self.anywhere(fiber)
 
     def enter(self, host: Host, fiber: Fiber, coordinates: tuple[Expr, ...]) -> tuple[Node, Any]:
         """The entry is made before anything is written to it, since before it is left, another access may
