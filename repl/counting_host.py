@@ -64,6 +64,26 @@ class PlacesHost(ResidualHost):
     def add_to(self, buffer: ir.Buffer, at: ir.Expr, value: ir.Expr) -> None:
         self.store(buffer, at, add(self.load(buffer, at), value))
 
+    def loop(
+        self, condition: Callable[[], ir.Expr], body: Callable[[], None], is_endless: bool = False
+    ) -> None:
+        loop = super().loop
+        self.around(lambda: loop(condition, lambda: self.round(body), is_endless))
+
+    def count(
+        self, start: ir.Expr, stop: ir.Expr, body: Callable[[ir.Expr], None], name: str = "i"
+    ) -> None:
+        count = super().count
+        self.around(lambda: count(start, stop, lambda i: self.round(lambda: body(i)), name))
+
+    def around(self, do: Callable[[], None]) -> None:
+        """Records a loop as a whole."""
+        do()
+
+    def round(self, do: Callable[[], None]) -> None:
+        """Records what is done in each round of a loop."""
+        do()
+
     def by_place(self, numbers: np.ndarray) -> dict[Place, int]:
         found: dict[Place, int] = {}
         for place, number in zip(self.places, numbers.tolist(), strict=False):
@@ -78,23 +98,9 @@ class CountingHost(PlacesHost):
         super().__init__()
         self.counts = ir.Buffer("counts", Int64)
 
-    def loop(
-        self, condition: Callable[[], ir.Expr], body: Callable[[], None], is_endless: bool = False
-    ) -> None:
-        def counted() -> None:
-            self.add_to(self.counts, self.new_place(), ONE)
-            body()
-
-        super().loop(condition, counted, is_endless)
-
-    def count(
-        self, start: ir.Expr, stop: ir.Expr, body: Callable[[ir.Expr], None], name: str = "i"
-    ) -> None:
-        def counted(variable: ir.Expr) -> None:
-            self.add_to(self.counts, self.new_place(), ONE)
-            body(variable)
-
-        super().count(start, stop, counted, name)
+    def round(self, do: Callable[[], None]) -> None:
+        self.add_to(self.counts, self.new_place(), ONE)
+        do()
 
 
 class TimingHost(PlacesHost):
@@ -106,7 +112,7 @@ class TimingHost(PlacesHost):
         names = "times", "readings", "now"
         self.times, self.readings, self.now = (ir.Buffer(n, Int64) for n in names)
         self.places.append(self._at[0])  # what is outside of all others
-        super().count(ONE, const(64, Int64), lambda _: self._read_twice(), "reading")
+        ResidualHost.count(self, ONE, const(64, Int64), lambda _: self._read_twice(), "reading")
         self.store(self.now, LAST, self.clock())
 
     def _read_twice(self) -> None:
@@ -121,7 +127,7 @@ class TimingHost(PlacesHost):
         self.store(self.now, LAST, now)
         self.store(self.now, AT, at)
 
-    def _timed(self, do: Callable[[], None]) -> None:
+    def around(self, do: Callable[[], None]) -> None:
         around = self.load(self.now, AT)
         self._turn(self.new_place())
         do()
@@ -130,19 +136,9 @@ class TimingHost(PlacesHost):
     def do(self, statement: ir.Stmt) -> None:
         is_filling = isinstance(statement, ir.Fill) and sub(statement.stop, statement.start) != ONE
         if is_filling or isinstance(statement, ir.AnySort):
-            self._timed(lambda: super(TimingHost, self).do(statement))
+            self.around(lambda: super(TimingHost, self).do(statement))
         else:
             super().do(statement)
-
-    def loop(
-        self, condition: Callable[[], ir.Expr], body: Callable[[], None], is_endless: bool = False
-    ) -> None:
-        self._timed(lambda: super(TimingHost, self).loop(condition, body, is_endless))
-
-    def count(
-        self, start: ir.Expr, stop: ir.Expr, body: Callable[[ir.Expr], None], name: str = "i"
-    ) -> None:
-        self._timed(lambda: super(TimingHost, self).count(start, stop, body, name))
 
 
 def iterations(event: KernelEvent) -> dict[Place, int]:

@@ -108,9 +108,7 @@ class Server(LanguageServer):
         if binding.kind == "function":
             return signature(outline.text, binding)
         known = self.names.get(uri, {}).get(binding.name) if binding.scope.parent is None else None
-        return (
-            f"{binding.name}: {known}" if known else f"{binding.name}: {binding.kind}, line {line}"
-        )
+        return f"{binding.name}: {known or f'{binding.kind}, line {line}'}"
 
 
 def path_of(uri: str) -> str:

@@ -19,17 +19,17 @@ from .editor_state import Server, path_of, signature
 from .glances import Glances
 from .highlight import KEYWORDS
 from .manual import Entry, named, words
+from .outline import Binding
 from .renaming import nameable, renamed
 
 #: the most bytes of a message
 LARGEST = 1 << 27
 _LENGTH = re.compile(rb"Content-Length: (\d+)\r\n$")
-KINDS = {
-    "function": (lsp.CompletionItemKind.Function, lsp.SymbolKind.Function),
-    "variable": (lsp.CompletionItemKind.Variable, lsp.SymbolKind.Variable),
-    "parameter": (lsp.CompletionItemKind.Variable, lsp.SymbolKind.Variable),
-    "index": (lsp.CompletionItemKind.Variable, lsp.SymbolKind.Variable),
-}
+
+
+def kind_in(kinds: Any, binding: Binding) -> Any:
+    """What the protocol's list of kinds calls a function, or a variable, parameter or index."""
+    return kinds.Function if binding.kind == "function" else kinds.Variable
 
 
 def range_of(document: TextDocument, at: int, end: int) -> lsp.Range:
@@ -76,7 +76,8 @@ def completions(server: Server, params: lsp.CompletionParams) -> list[lsp.Comple
     for name, binding in outline.visible(offset).items():
         if name.startswith(start) and binding.at + len(name) != offset:
             told = server.told(document.uri, binding, outline)
-            found[name] = lsp.CompletionItem(name, kind=KINDS[binding.kind][0], detail=told)
+            kind = kind_in(lsp.CompletionItemKind, binding)
+            found[name] = lsp.CompletionItem(name, kind=kind, detail=told)
     if start.startswith("@"):  # editors differ in whether `@` is part of the word
         place = range_of(document, offset - len(start), offset)
         for name, item in found.items():
@@ -210,7 +211,7 @@ def symbols(server: Server, params: lsp.DocumentSymbolParams) -> list[lsp.Docume
         if binding.scope.parent is None and binding.name not in found:
             place = range_of(document, binding.at, binding.at + len(binding.name))
             detail = server.told(uri, binding, outline)
-            kind = KINDS[binding.kind][1]
+            kind = kind_in(lsp.SymbolKind, binding)
             found[binding.name] = lsp.DocumentSymbol(binding.name, kind, place, place, detail)
     return list(found.values())
 

@@ -8,6 +8,9 @@ from finchlang.host import ir
 from finchlang.host.listing import Listing
 from finchlang.host.recording import ResidualHost
 
+#: what a line is about: its statement, or the variable of a counting loop
+About = ir.Stmt | ir.Var | None
+
 
 class GrowingHost(ResidualHost):
     """A ResidualHost that calls `told` with every line of the listing, in order. Variables have the names
@@ -17,16 +20,15 @@ class GrowingHost(ResidualHost):
     def __init__(self, told: Callable[[str], None]):
         super().__init__()
         self._told = told
-        self.about: ir.Stmt | ir.Var | None = None
+        self.about: About = None
         self._listing = _OwnNames()
         self._depth = 0
         self._open: list[Hashable] = []  # what is shared, while it is recorded
         self._else: int | None = None  # the depth of an `else` that needs a line after it
-        self._test: list[tuple[str, ir.Stmt | ir.Var | None]] | None = (
-            None  # lines held back: the statements that compute a loop's condition
-        )
+        # lines held back: the statements that compute a loop's condition
+        self._test: list[tuple[str, About]] | None = None
 
-    def _line(self, text: str, about: ir.Stmt | ir.Var | None = None) -> None:
+    def _line(self, text: str, about: About = None) -> None:
         if self._test is not None:
             self._test.append((text, about))
             return
@@ -86,7 +88,7 @@ class GrowingHost(ResidualHost):
     def loop(
         self, condition: Callable[[], ir.Expr], body: Callable[[], None], is_endless: bool = False
     ) -> None:
-        test: list[tuple[str, ir.Stmt | ir.Var | None]] = []
+        test: list[tuple[str, About]] = []
         is_never = False
 
         def look() -> ir.Expr:
@@ -102,20 +104,17 @@ class GrowingHost(ResidualHost):
         if not is_never:
             self._line("end")
 
-    def _head(self, test: list[tuple[str, ir.Stmt | ir.Var | None]], condition: str | None) -> None:
+    def _head(self, test: list[tuple[str, About]], condition: str | None) -> None:
         """Gives out the head of a loop, with the statements that compute its condition; those alone if the
         loop is never entered (`condition` is None)."""
-        if condition is None:
-            for text, about in test:
-                self._line(text, about)
-        elif not test:
-            self._line(f"while {condition}")
-        else:
-            self._line("while begin")
-            self._depth += 2
-            for text, about in test:
-                self._line(text, about)
-            self._line(condition)
+        is_block = condition is not None and bool(test)
+        if condition is not None:
+            self._line("while begin" if test else f"while {condition}")
+        self._depth += 2 * is_block
+        for text, about in test:
+            self._line(text, about)
+        if is_block:
+            self._line(str(condition))
             self._depth -= 1
             self._line("end")
             self._depth -= 1

@@ -311,13 +311,8 @@ def _range_end(words: list[Word], k: int) -> int:
     depth, end = 0, 0
     for word in words[k:]:
         depth += (word.text in ("(", "[", "{")) - (word.text in (")", "]", "}"))
-        if (
-            depth < 0
-            or word.is_first
-            or depth == 0
-            and word.text in (",", ";")
-            or word.kind is Keyword
-        ):
+        is_end = depth < 0 or word.is_first or word.kind is Keyword
+        if is_end or (depth == 0 and word.text in (",", ";")):
             break
         end = word.end
     return end

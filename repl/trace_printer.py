@@ -9,6 +9,7 @@ from typing import Any
 
 from finchlang.base.errors import FinchError, Span
 from finchlang.base.records import record
+from finchlang.functions.unit import as_script
 from finchlang.host import construct as code, ir
 from finchlang.host.inspecting import looking, plain
 from finchlang.host.interface import Cells, Exprs, Fact, Host, Shared
@@ -32,8 +33,8 @@ def spelled(node: Any) -> Any:
         return _access(node)
     if type(node) is ast.Literal and node.type == _OWN_TYPES.get(type(node.value)):
         return ast.Literal(node.value)
-    own = getattr(node, "in_script", None)  # of what stands around kernels
-    if own is not None:
+    own = as_script(node)  # of what stands around kernels
+    if own is not node:
         return spelled(own)
     return node if isinstance(node, Fiber) else trees.map_children(spelled, node)
 

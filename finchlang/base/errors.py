@@ -38,6 +38,14 @@ class Source:
         lines = self.text.split("\n")
         return lines[number - 1] if 0 < number <= len(lines) else ""
 
+    def place(self, offset: int) -> tuple[int, int]:
+        """The line and column at an offset, which counts from 0."""
+        return self.text.count("\n", 0, offset) + 1, offset - self.text.rfind("\n", 0, offset)
+
+    def span(self, start: int, stop: int) -> Span:
+        """The part of the text between two offsets."""
+        return Span(self, *self.place(start), *self.place(stop))
+
 
 def source_of(text: str, name: str) -> Source:
     """The source of a text without byte order mark, its line ends made line feeds."""

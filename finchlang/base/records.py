@@ -40,8 +40,6 @@ def record(
 
 
 def _compiled_later(cls: type, name: str, compiled: list[str]) -> Callable[..., Any]:
-    """A method that puts the compiled ones in their places."""
-
     def method(self: object, *values: Any, **named: Any) -> Any:
         known: dict[str, Any] = {"put": object.__setattr__, "MISSING": MISSING}
         exec("\n".join(_text(cls, known)), known)

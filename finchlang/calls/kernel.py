@@ -220,7 +220,6 @@ class CallSite:
 
 
 def _chooser(positions: list[int]) -> Callable[[Sequence[Any]], Sequence[Any]]:
-    """A function from a sequence to its items at these positions."""
     if len(positions) > 1:  # of one position itemgetter gives no sequence
         return itemgetter(*positions)
     return lambda items: [items[at] for at in positions]

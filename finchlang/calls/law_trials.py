@@ -229,7 +229,6 @@ def _name(function: ast.Node) -> str:
 
 
 def _in(type: Type, literal: ast.Literal) -> ast.Literal | None:
-    """The literal converted to a type; None if it is not a value of it."""
     value = value_in(literal.value, type)
     return None if value is None else ast.Literal(value, type.name)
 

@@ -155,7 +155,6 @@ class _Sizes:
                     self.slices.append(self.functions(part.start, part.stop, step, size(mode)))
 
     def functions(self, *nodes: ast.Node) -> Sizes:
-        """Sizes as functions of the numbers and of the tensors' sizes."""
         variables = list(self.inputs.values())
         return tuple([as_function(self.expression(node), variables) for node in nodes])
 

@@ -75,7 +75,6 @@ class OwnTensors:
         return len(self._tensors)
 
     def reset(self) -> None:
-        """Forget what they hold."""
         self.arrays, self.inputs = [], []
         for _, memory in self._tensors:
             self.arrays += _apart(memory)
@@ -102,7 +101,6 @@ class OwnTensors:
         made[:] = others
 
     def arguments(self) -> list[Argument]:
-        """The tensors as arguments."""
         found: list[Argument] = []
         for (level, _), (buffers, inputs, _) in zip(self._tensors, self._spans, strict=True):
             values, order = tuple(self.inputs[inputs]), level.order

@@ -270,7 +270,6 @@ class Runner:
         made.is_ready = True
 
     def _prepare(self, event: KernelEvent) -> None:
-        """Tell the observer of a new kernel, and compile it if it is to be native."""
         self.observer.kernel(event)
         for note in event.compiled.notes:
             self.noted(note)
@@ -284,7 +283,6 @@ class Runner:
             self.observer.note(note)
 
     def _execute(self, found: KernelAtSite, arguments: Given, environment: Environment) -> None:
-        """Run by an engine that counts steps."""
         tracer: Tracer | None = self.observer.rule if self.observer.traces else None
         if tracer and self.observer.one_by_one:
             tracer = found.kernel.staged.one_by_one(tracer)
@@ -315,7 +313,6 @@ class Runner:
         return slots, results
 
     def _meaning(self, now: Situation) -> Meaning:
-        """The kernel, values and functions for the denotation."""
         site, arguments, formats, environment = now
         named = zip(site.variables, arguments, strict=True)
         bound = {name: a[VALUE] for name, a in named if a is not None}

@@ -54,7 +54,6 @@ class _KnownSizes:
         self.declared: dict[str, tuple[Sum | None, ...]] = {}
 
     def extent(self, node: Any) -> Sum | None:
-        """The number of coordinates of an extent; None if it is not known."""
         if isinstance(node, ast.Variable) and node.name in self.known:
             return self.extent(self.known[node.name])
         if ast.is_meet(node):  # all that meet agree

@@ -1,6 +1,6 @@
 """The nodes of a unit: besides statements and expressions on numbers, as in functions of the script, those
 that run a kernel, make or exchange tensors, and read an entry or a size. What each would be in a script
-(`in_script`) is what is shown of it."""
+(`as_script`) is what is shown of it."""
 
 from __future__ import annotations
 
@@ -120,16 +120,16 @@ class Unit(Node):
         return tuple([name for group in self.groups for name in group])
 
 
-def in_script(node: Any) -> Any:
-    """A part of a unit as it would be in a script."""
+def as_script(node: Any) -> Any:
+    """What a node of a unit would be in a script, with its parts as they are; another node itself."""
     name = ast.Variable(getattr(node, "slot", ""))
     match node:
         case RunKernel():
-            return in_script(ast.KernelNode(node.renamed(node.program)))
+            return ast.KernelNode(node.renamed(node.program))
         case Make(_, format, sizes):
             level = ast.Variable(str(format))
-            made = ast.Call(ast.Variable("Tensor"), (level, *map(in_script, sizes)))
-            return ast.Let((name,), None, made if sizes else level)
+            made = ast.Call(ast.Variable("Tensor"), (level, *sizes)) if sizes else level
+            return ast.Let((name,), None, made)
         case ExchangeSlots(_, other):
             both = ast.Variable(other), name
             return ast.Let(both[::-1], None, ast.Group(both))
@@ -137,7 +137,7 @@ def in_script(node: Any) -> Any:
             parts = [*trees.walk(before.program)]
             [value] = [before.renamed(n.value) for n in parts if isinstance(n, ast.Assign)]
             is_sum = any(isinstance(n, ast.Loop) for n in parts)
-            return in_script(ast.Call(ast.Variable("sum"), (value,)) if is_sum else value)
+            return ast.Call(ast.Variable("sum"), (value,)) if is_sum else value
         case ScalarValue():
             return ast.Subscript(name, ())
         case SlotSize(_, mode):
@@ -147,5 +147,11 @@ def in_script(node: Any) -> Any:
         case RaiseError(message):
             return ast.Call(ast.Variable("error"), (ast.Text((message,)),))
         case Called(body):
-            return in_script(body)
-    return trees.map_children(in_script, node)
+            return body
+    return node
+
+
+def in_script(node: Any) -> Any:
+    """A part of a unit as it would be in a script."""
+    own = as_script(node)
+    return trees.map_children(in_script, node) if own is node else in_script(own)

@@ -40,7 +40,8 @@ class ExecutingHost(Host):
         self.sizes: dict[ir.Buffer, int] = {}
         self.unwritten: dict[ir.Buffer, np.ndarray] = {}
         self.steps: Counter[str] = Counter()
-        self._running: set[str] = set()  # the procedures that are
+        #: the variables and cells that each procedure sets
+        self._frames: dict[ir.Procedure, tuple[list[ir.Var], list[ir.Cell]]] = {}
 
     def evaluate(self, expr: ir.Expr) -> Any:
         """The value of a pure expression; of a `select` only the part chosen is evaluated."""
@@ -255,39 +256,28 @@ class ExecutingHost(Host):
         variable.held = i
 
     def do_CallProcedure(self, s: ir.CallProcedure) -> None:
-        """The contents of the procedure's own variables and cells are restored afterwards, since the code
-        of the caller may use them, too."""
+        """The contents of the procedure's variables and cells are restored afterwards, since the code of
+        the caller, which may be the procedure itself, may use them, too."""
         interrupts.check()
         procedure = self.procedures[s.name]
         values = [self.evaluate(value) for value in s.values]
         contents = [self.cells.get(cell) for cell in s.cells]
-        before = [getattr(variable, "held", None) for variable in procedure.inputs]
-        around = [self.cells.get(cell) for cell in procedure.cells]
+        if procedure not in self._frames:
+            bound = [s.variable for s in walk(procedure.body) if hasattr(s, "variable")]
+            own = dict.fromkeys((*procedure.cells, *cells_of(procedure.body)))
+            self._frames[procedure] = [*procedure.inputs, *bound], [*own]
+        variables, cells = self._frames[procedure]
+        before = [getattr(variable, "held", None) for variable in variables]
+        around = {cell: self.cells[cell] for cell in cells if cell in self.cells}
         for variable, value in zip(procedure.inputs, values, strict=True):
             variable.held = value
         self.cells.update(zip(procedure.cells, contents, strict=True))
-        if s.name in self._running:
-            self._run_again(procedure)
-        else:
-            self._running.add(s.name)
-            run_code(procedure.body, self)
-            self._running.discard(s.name)
-        contents = [self.cells[cell] for cell in procedure.cells]
-        for variable, value in zip(procedure.inputs, before, strict=True):
-            variable.held = value
-        self.cells.update(zip(procedure.cells, around, strict=True))
-        self.cells.update(zip(s.cells, contents, strict=True))
-
-    def _run_again(self, procedure: ir.Procedure) -> None:
-        """Run a procedure while it is run: what its variables and cells hold is kept."""
-        variables = [s.variable for s in walk(procedure.body) if hasattr(s, "variable")]
-        held = [getattr(variable, "held", None) for variable in variables]
-        own = {*cells_of(procedure.body)}.difference(procedure.cells)
-        cells = {cell: self.cells[cell] for cell in own if cell in self.cells}
         run_code(procedure.body, self)
-        for variable, value in zip(variables, held, strict=True):
+        contents = [self.cells[cell] for cell in procedure.cells]
+        for variable, value in zip(variables, before, strict=True):
             variable.held = value
-        self.cells |= cells
+        self.cells |= around
+        self.cells.update(zip(s.cells, contents, strict=True))
 
     def do_Fail(self, s: ir.Fail) -> None:
         note = tuple(map(self.evaluate, s.note))

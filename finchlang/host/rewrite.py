@@ -158,7 +158,6 @@ def arrays(statement: ir.Stmt) -> tuple[ir.Buffer, ...]:
 
 @cache
 def _buffers(kind: Any) -> tuple[str, ...]:
-    """The fields of a kind of statement that are buffers."""
     return tuple(f.name for f in fields(kind) if f.type == "Buffer")
 
 

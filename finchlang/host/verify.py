@@ -46,6 +46,9 @@ OPERANDS: dict[type, dict[str, Type | str]] = {
     ir.CallProcedure: {},
     ir.Fail: {},
 }
+#: the kinds that are checked by `special` and by `control`, too
+_SPECIAL = {ir.Bind, ir.Get, ir.Set, ir.SortBy, ir.SortBits, ir.Exchange, ir.CallProcedure, ir.Fail}
+_NESTING = {ir.Branch, ir.WhileLoop, ir.ForLoop}
 _OF_INTEGERS = (ir.Search, ir.Disjoint, ir.Sort, ir.SortBy, ir.SortBits)
 
 
@@ -138,7 +141,6 @@ class _Checker:
         self.scope[variable] = None
 
     def expr(self, expr: ir.Expr, type: Type, what: str) -> None:
-        """Check that `expr` may be used here and is of `type`."""
         self.visible(expr, what)
         if expr.type is not type:
             self.fail(f"{what} is {expr.type}, not {type}: {expr}")
@@ -201,7 +203,8 @@ class _Checker:
                 self.fail(f"unknown buffer {buffer}")
             if kind in _OF_INTEGERS and not buffer.type.is_integer:
                 self.fail(f"{buffer} is searched or sorted but not of integers")
-        self.special(statement)
+        if kind in _SPECIAL:
+            self.special(statement)
         for name, of in OPERANDS[kind].items():
             operand = getattr(statement, name)
             type_: Type = getattr(statement, of).type if isinstance(of, str) else of
@@ -209,7 +212,8 @@ class _Checker:
                 self.bind(operand, type_)
             else:
                 self.expr(operand, type_, f"the {name} of {kind.__name__}")
-        self.control(statement)
+        if kind in _NESTING:
+            self.control(statement)
 
     def special(self, statement: ir.Stmt) -> None:
         """Check what the table does not say of a statement."""
@@ -220,14 +224,14 @@ class _Checker:
                 self.is_set(cell, f"{variable}")
             case ir.Set(cell):
                 self.known = None if self.known is None else self.known | {cell}
-            case ir.SortBy(buffer, scratch, keys=keys):
-                self.scratch(buffer, scratch)
-                if keys in (buffer, scratch):
-                    self.fail(f"{buffer} is sorted by {keys}, which changes")
-            case ir.SortBits(buffer, scratch):
-                self.scratch(buffer, scratch)
-                if buffer.type != Int64:
-                    self.fail(f"{buffer} is sorted by bits, but not Int64")
+            case ir.SortBy(buffer, scratch) | ir.SortBits(buffer, scratch):
+                if scratch.type is not buffer.type or scratch is buffer:
+                    self.fail(f"{scratch} is no scratch to sort {buffer}")
+                if isinstance(statement, ir.SortBits):
+                    if buffer.type != Int64:
+                        self.fail(f"{buffer} is sorted by bits, but not Int64")
+                elif statement.keys in (buffer, scratch):
+                    self.fail(f"{buffer} is sorted by {statement.keys}, which changes")
             case ir.Exchange(buffer, other):
                 if buffer is other or buffer.type is not other.type:
                     self.fail(f"{buffer} and {other} cannot be exchanged")
@@ -260,10 +264,6 @@ class _Checker:
                 self.code(body)
                 self.leave(visible)
                 self.known = before
-
-    def scratch(self, buffer: ir.Buffer, scratch: ir.Buffer) -> None:
-        if scratch.type is not buffer.type or scratch is buffer:
-            self.fail(f"{scratch} is no scratch to sort {buffer}")
 
     def failure(self, kind: str, message: str, values: tuple[ir.Expr, ...]) -> None:
         if kind not in (*ERROR_KINDS, BUG):

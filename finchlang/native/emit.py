@@ -26,7 +26,7 @@ from finchlang.native.function_text import BufferAccess
 from finchlang.native.loop_facts import is_cheap, runs_along_array
 from finchlang.native.module_text import Module
 from finchlang.native.procedure_texts import TEXTS
-from finchlang.syntax.types import Type
+from finchlang.syntax.types import Int64, Type
 
 #: a clock that takes some 20 cycles to read; programs may not count cycles on ARM
 IS_ARM = platform.machine().lower() in ("aarch64", "arm64")
@@ -52,8 +52,6 @@ def emit_procedure(name: str) -> str:
 
 
 class _Function(SplitFunction):
-    """One function being emitted: `kernel` or `procedure` gives its text."""
-
     is_procedure = False
     #: whether the statement is in a `while` loop, which visits entries one after the other
     is_walking = False
@@ -306,32 +304,23 @@ class _Function(SplitFunction):
             self.store(buffer, first, self.value(value))
             return
         content = self.to_memory(buffer.type, self.value(value))
-        fill, body, end = self.labels("fill", "body", "end")
-        self.choose(self.new(f"icmp slt i64 {first}, {stop}"), fill, end)
-        self.start(fill)
-        length = self.new(f"sub i64 {stop}, {first}")
-        if self.polls:
-            self.spend(self.new(f"lshr i64 {length}, 4"))
-        data, tag = self.data(buffer), self.arrays[buffer].store
         kind = memory_type(buffer.type)
         is_zero = isinstance(value, ir.Const) and repr(value.value) in ("0", "0.0")  # not "-0.0"
-        if kind == "i8" or is_zero:
-            self.module.declare("void", "llvm.memset.p0.i64", "ptr, i8, i64, i1")
-            at = self.new(f"getelementptr {kind}, ptr {data}, i64 {first}")
-            size = self.new(f"mul i64 {length}, {buffer.type.bits // 8}")
-            byte = content if kind == "i8" else "0"
-            self.do(f"call void @llvm.memset.p0.i64(ptr {at}, i8 {byte}, i64 {size}, i1 0){tag}")
-            self.jump(end)
-        else:
-            self.jump(body)
-            self.start(body)
-            i, next_i = self.name(), self.name()
-            self.do(f"{i} = phi i64 [ {first}, %{fill} ], [ {next_i}, %{body} ]")
-            at = self.new(f"getelementptr {kind}, ptr {data}, i64 {i}")
-            self.do(f"store {kind} {content}, ptr {at}{tag}")
-            self.do(f"{next_i} = add nsw i64 {i}, 1")
-            self.choose(self.new(f"icmp eq i64 {next_i}, {stop}"), end, body)
-        self.start(end)
+        with self.when(self.new(f"icmp slt i64 {first}, {stop}")):
+            length = self.new(f"sub i64 {stop}, {first}")
+            if self.polls:
+                self.spend(self.new(f"lshr i64 {length}, 4"))
+            if kind == "i8" or is_zero:
+                self.module.declare("void", "llvm.memset.p0.i64", "ptr, i8, i64, i1")
+                tag, at = self.arrays[buffer].store, self.address(buffer, first)
+                size = self.new(f"mul i64 {length}, {buffer.type.bits // 8}")
+                given = f"ptr {at}, i8 {content if kind == 'i8' else '0'}, i64 {size}, i1 0"
+                self.do(f"call void @llvm.memset.p0.i64({given}){tag}")
+            else:
+                i, last = ir.Var("i", Int64), self.new(f"sub i64 {stop}, 1")
+                body = ir.Code((ir.Store(buffer, i, value),))
+                each = ir.ForLoop(i, statement.start, sub(statement.stop, 1), body)
+                self.count_up(each, first, last, polls=False)
 
     def emit_search(self, statement: ir.Search) -> None:
         """The first two entries are looked at in place, since one of them is often the answer; then the

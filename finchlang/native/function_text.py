@@ -88,7 +88,7 @@ class FunctionText(ABC):
         self.failure = self.layout.failure  # the first slot of the failure area
         self.lines: list[str] = []
         self.locals: list[str] = []
-        self.is_exact = False  # whether what is written now may not be changed by LLVM
+        self.is_exact = False  # LLVM may not change what is written now
         self.count = 0
         self.block = "start"  # the label of the block being written, "" behind the end of one
         fails = (s for s in everything(residual) if isinstance(s, ir.Fail))

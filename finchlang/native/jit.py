@@ -64,7 +64,6 @@ def compile_for_copies(residual: Residual) -> NativeKernel:
 
 
 def _cached(residual: Residual, cache: DiskCache | None) -> tuple[bytes, str | None]:
-    """The object code of `residual`, and its name in `cache`."""
     if cache is None or is_plain():
         return object_code(residual), None
     name = key_of("kernel", text(residual))

@@ -96,7 +96,6 @@ class _Radix:
         self.short = [Buffer(name, Int64) for name in ("own", "copy", "ranks")]
 
     def procedure(self, name: str, inputs: list[Var], *keys: Buffer) -> Residual:
-        """The procedure that was recorded."""
         scratch = ((self.counts, 1 << WIDEST), *((buffer, SHORT) for buffer in self.short))
         buffers = self.numbers, self.scratch, *keys
         return Residual(name, buffers, tuple(inputs), (), self.host.code(), scratch)

@@ -28,11 +28,6 @@ class Reduction:
     operator: str
 
     @property
-    def is_quick(self) -> bool:
-        """Whether a step hardly waits for the one before, so that lanes gain nothing."""
-        return not self.type.is_float and self.operator != "mul"
-
-    @property
     def type(self) -> Type:
         return self.variable.type
 

@@ -50,7 +50,6 @@ def join_branches(residual: ir.Residual) -> ir.Residual:
 
 
 def _sets(code: ir.Code, cell: ir.Cell) -> int:
-    """At how many places the code sets the cell."""
     return sum(isinstance(s, ir.Set) and s.cell is cell for s in rewriting.walk(code))
 
 
@@ -59,7 +58,6 @@ def _uses(code: ir.Code, variable: ir.Var) -> bool:
 
 
 def _is_alone(statement: ir.Stmt, cell: ir.Cell) -> bool:
-    """Whether it is a branch of which one arm sets the cell."""
     if not isinstance(statement, ir.Branch):
         return False
     return bool(_sets(statement.then, cell)) != bool(_sets(statement.otherwise, cell))

@@ -102,7 +102,6 @@ class _Checks:
     def _accessed(
         self, buffer: ir.Buffer, start: ir.Expr, stop: ir.Expr, is_read: bool, is_searched: bool
     ) -> list[ir.Stmt]:
-        """Checks that the entries exist and, if they are read, were written."""
         size, name = ir.Var("size", Int64), self._listing.name(buffer)
         count, last, result = sub(stop, start), sub(stop, 1), [self._sized(size, buffer)]
         if count is ONE:  # of unsigned numbers, among which negative ones are the greatest
@@ -173,7 +172,6 @@ class _Checks:
         ]
 
     def _sized(self, size: ir.Var, buffer: ir.Buffer) -> ir.Stmt:
-        """`size` = the number of entries of an array."""
         number = self.numbers.get(buffer)
         return ir.Room(size, buffer) if number is None else ir.Load(size, self.sizes, number)
 

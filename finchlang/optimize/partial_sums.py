@@ -32,7 +32,6 @@ def take_lanes(residual: ir.Residual) -> ir.Residual:
 
 
 def _with_lanes(statements: tuple[ir.Stmt, ...]) -> list[ir.Stmt]:
-    """Statements, with lanes in the loops among them."""
     result: list[ir.Stmt] = []
     for statement in statements:
         if isinstance(statement, ir.ForLoop) and (found := _gathered(statement)):
@@ -87,18 +86,15 @@ def _in_lanes(loop: ir.ForLoop, sums: Moved) -> list[ir.Stmt]:
 
 
 def _lanes(sums: Moved) -> tuple[list[ir.Stmt], list[Moved], list[ir.Stmt]]:
-    """For each lane its sums, in cells of its own if they are slow to accumulate; and the statements before
-    and after the lanes."""
+    """For each lane its sums, in cells of its own; and the statements before and after the lanes."""
     begin: list[ir.Stmt] = []
     end: list[ir.Stmt] = []
     lanes: list[list[tuple[Reduction, ir.Cell]]] = [[] for _ in range(LANES)]
     for found, cell in sums:
-        parts = [cell] * LANES
-        if not found.is_quick:
-            parts = [ir.Cell(f"{cell}_{lane}", cell.type) for lane in range(LANES)]
-            neutral = const(accumulation.NEUTRAL[found.operator], cell.type)
-            begin += [ir.Set(part, neutral) for part in parts]
-            end += accumulation.combined(found.operator, cell, parts)
+        parts = [ir.Cell(f"{cell}_{lane}", cell.type) for lane in range(LANES)]
+        neutral = const(accumulation.NEUTRAL[found.operator], cell.type)
+        begin += [ir.Set(part, neutral) for part in parts]
+        end += accumulation.combined(found.operator, cell, parts)
         for own, part in zip(lanes, parts, strict=True):
             own.append((found, part))
     return begin, list(lanes), end

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields
 
-from finchlang.host.ir import Procedure, Residual
+from finchlang.host.ir import Residual
 from finchlang.host.verify import verified
 from finchlang.optimize.append_loops import make_room
 from finchlang.optimize.joined_branches import join_branches
@@ -19,7 +19,7 @@ from finchlang.optimize.undo_log import UndoLog, with_undo_log
 Pass = Callable[[Residual], Residual]
 
 #: Passes before the undo log, and those after it, which leave alone the arrays that have a log. Each can be
-#: left out, and each may be used alone.
+#: left out, and each may be used alone. They leave procedures as they are.
 EARLY: tuple[Pass, ...] = (make_room, place_fills, expand_scalars, take_lanes)
 LATE: tuple[Pass, ...] = (privatise, join_branches)
 PASSES = (*EARLY, *LATE)
@@ -30,26 +30,14 @@ def transform(residual: Residual, passes: Sequence[Pass] = PASSES) -> Residual:
     and after each that changes it; raises Bug as `check`."""
     verified(residual)
     for change in passes:
-        procedures = residual.procedures
-        if change in EARLY:
-            procedures = tuple(_changed(p, change, residual) for p in procedures)
-        changed = replace(change(residual), procedures=procedures)
+        changed = change(residual)
         residual = residual if _is_same(changed, residual) else verified(changed)
     return residual
 
 
-def _is_same(one: Residual | Procedure, other: Residual | Procedure) -> bool:
+def _is_same(one: Residual, other: Residual) -> bool:
     """Whether they have equal parts; what a pass leaves alone stays the same object."""
     return all(getattr(one, f.name) == getattr(other, f.name) for f in fields(one))
-
-
-def _changed(procedure: Procedure, change: Pass, residual: Residual) -> Procedure:
-    """A procedure after a pass, which sees it as a program of its own."""
-    own = Residual(
-        procedure.name, residual.buffers, procedure.inputs, procedure.cells, procedure.body
-    )
-    changed = replace(procedure, body=change(own).body)
-    return procedure if _is_same(changed, procedure) else changed
 
 
 def lower(residual: Residual, checked: bool = False) -> tuple[Residual, UndoLog]:

@@ -99,7 +99,6 @@ def _privatised(loop: ir.Stmt, innermost: set[int], own: Private) -> list[ir.Stm
 
 
 def _added(buffer: ir.Buffer, parts: list[ir.Buffer], room: ir.Expr) -> ir.ForLoop:
-    """The loop that adds the entries of `parts` to those of `buffer`."""
     i = ir.Var("i", Int64)
     body = combined(OPERATOR, (buffer, i), [(part, i) for part in parts])
     return ir.ForLoop(i, ZERO, sub(room, 1), ir.Code(tuple(body)))

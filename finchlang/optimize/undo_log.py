@@ -56,8 +56,6 @@ def with_undo_log(residual: ir.Residual) -> tuple[ir.Residual, UndoLog]:
 
 
 class _LogWriter:
-    """Writes the log of one array."""
-
     def __init__(self, array: ir.Buffer, epoch: ir.Var, grows: bool):
         self.array, self.epoch = array, epoch
         self.touched = ir.Buffer(f"{array}_touched", UInt8)
@@ -65,7 +63,6 @@ class _LogWriter:
         self.size = ir.Var(f"{array}_size", Int64) if grows else None
 
     def before(self, statement: ir.Store | ir.Fill) -> tuple[ir.Stmt, ...]:
-        """The statements that note what `statement` is about to change."""
         host = WritingHost()
         if isinstance(statement, ir.Fill):
             stop = statement.stop if self.size is None else minimum(statement.stop, self.size)

@@ -164,11 +164,8 @@ def _split(script: ast.Script, rng: random.Random, values: Values) -> ast.Script
     """One mode of a tensor that is only read is split, and collapsed where it is read."""
     known, written = _tensors(script, values), _written(script)
     known = {n: k for n, k in known.items() if n not in written and len(k[1].shape) < 4}
-    if (
-        not known
-        or not _is_finite(values)
-        or any(type(n) is ast.Function for n in trees.walk(script))
-    ):
+    has_functions = any(type(n) is ast.Function for n in trees.walk(script))
+    if not known or not _is_finite(values) or has_functions:
         return None
     name = rng.choice(sorted(known))
     at, value = known[name]

@@ -20,6 +20,7 @@ KERNEL_MACROS = ("@freeze", "@thaw", "@declare", "@mode")
 BRACKETS = {"LPAR", "LCALL", "LSUB", "LBRACK"}
 CLOSERS = {"(": ")", "[": "]"}
 CLAUSES = BLOCK_STARTS | BRACKETS | {"ELSEIF", "ELSE", "_SEP"}
+PRINTS = ("print", "println", "printf", "display", "show")
 #: what to use in a kernel instead of a word of the script stratum
 INSTEAD = {
     "WHILE": "a `for` with its extent",
@@ -73,11 +74,6 @@ class _Unexpected:
     def latest(self, kinds: set[str]) -> Token | None:
         return next((t for t in reversed(self.tokens) if t.type in kinds), None)
 
-    def span_to(self, opener: Token, stop: int) -> Span:
-        before, start = self.source.text[:stop], span_of(self.source, opener)
-        line = before.count("\n") + 1
-        return Span(self.source, start.line, start.column, line, stop - before.rfind("\n"))
-
     def rest(self) -> str:
         return self.source.line(self.token.line or 1)[(self.token.column or 1) - 1 :]
 
@@ -111,7 +107,7 @@ def _rows(here: _Unexpected) -> FinchError | None:
         depth += (sign in "[(") - (sign in "])")
         if depth == 0:
             inner = re.sub(r"\s*,\s*", " ", text[: at + 1])
-            whole = here.span_to(opener, start + at + 1)
+            whole = here.source.span(start, start + at + 1)
             message = "the elements of a row have blanks between them"
             return FinchError("syntax", message, whole, write(re.sub(r"\n\s*", "; ", inner)))
         if sign == "=":
@@ -183,32 +179,20 @@ def _assignment(here: _Unexpected) -> FinchError | None:
     if token.type == "EQ" and before in ("AND", "OR", "SHIFT"):
         hint = f"in a kernel write `<<{last}>>=`"
         return here.error(f"`{last}=` is not an assignment", hint, last)
-    sign = here.stack[-2] if len(here.stack) > 1 else None
-    goes_on = (
-        isinstance(sign, Token)
-        and sign.type in CONTINUES - {"COMMA"}
-        and (sign.line or 0) < (token.line or 0)
-    )
-    if token.type == "EQ" and isinstance(last, Node) and goes_on:
-        return here.error(
-            "the statement goes on in this line: the line before ends with an operator"
-        )
+    sign: Any = here.stack[-2] if len(here.stack) > 1 else None
+    is_sign = isinstance(sign, Token) and sign.type in CONTINUES - {"COMMA"}
     if token.type == "EQ" and isinstance(last, Node):
-        clause, hint = here.latest(CLAUSES), "equality is written `==`"
+        if is_sign and (sign.line or 0) < (token.line or 0):
+            message = "the statement goes on in this line: the line before ends with an operator"
+            return here.error(message)
+        clause, equal = here.latest(CLAUSES), Hint("equality is written `==`", "==")
         if clause is None or clause.type in ("BEGIN", "ELSE", "_SEP"):
             is_asserted = "ASSERT" in {t.type for t in here.tokens}
-            hint = (
-                Hint(hint, "==")
-                if is_asserted
-                else "`=` assigns to the name on its left; equality is written `==`"
-            )
-            return here.error("this cannot be assigned to", hint)
+            assigns = "`=` assigns to the name on its left; equality is written `==`"
+            return here.error("this cannot be assigned to", equal if is_asserted else assigns)
         where = f"the condition of `{clause}`" if clause.isalpha() else "an expression"
-        hint = (
-            Hint(hint, "==")
-            if clause.type != "FOR"
-            else "a `;` or a line end may be missing before"
-        )
+        ended = "a `;` or a line end may be missing before"
+        hint = ended if clause.type == "FOR" else equal
         return here.error(f"`=` assigns, and has no place in {where}", hint)
     # after the access that begins a statement an assignment operator was expected
     if here.in_kernel and isinstance(last, Node) and here.expected >= {"EQ", "DOT_EQ"}:
@@ -228,39 +212,28 @@ def _statement(here: _Unexpected) -> FinchError:
     if (found := _UPDATES.match(here.rest())) is not None and isinstance(last, Subscript):
         op = (found[1] or found[2]).replace("**", "^")
         start = span_of(here.source, here.token).offsets[0]
-        place = here.span_to(here.token, start + found.end())
-        return FinchError(
-            "syntax", f"an update by `{op}` is written otherwise", place, write(f"<<{op}>>=")
-        )
+        place = here.source.span(start, start + found.end())
+        message = f"an update by `{op}` is written otherwise"
+        return FinchError("syntax", message, place, write(f"<<{op}>>="))
     line = here.source.line(opener.line or 1) if opener is not None else ""
     is_out = last.span is not None and last.span.column <= len(line) - len(line.lstrip()) + 1
+    message = "a statement of a kernel assigns: `s[] += x[i]`"
     if opener is not None and (is_out or not isinstance(last, Call)):
         hint = f"is an `end` missing for the `{opener}` in line {opener.line}?"
-        return here.error(
-            "a statement of a kernel assigns: `s[] += x[i]`", hint if is_out else None, last
-        )
-    hint = "call it in the script, before or after the kernel, or use its value: `y[i] = f(x[i])`"
-    if isinstance(last, Call) and getattr(last.op, "name", "") in (
-        "print",
-        "println",
-        "printf",
-        "display",
-        "show",
-    ):
+        return here.error(message, hint if is_out else None, last)
+    if isinstance(last, Call) and getattr(last.op, "name", "") in PRINTS:
         return here.error("a kernel cannot print", "print the tensor after the kernel", last)
-    message = "a statement of a kernel assigns: `s[] += x[i]`; a call alone is none"
-    return here.error(message if isinstance(last, Call) else message.partition(";")[0], hint, last)
+    hint = "call it in the script, before or after the kernel, or use its value: `y[i] = f(x[i])`"
+    message += "; a call alone is none" * isinstance(last, Call)
+    return here.error(message, hint, last)
 
 
 def _end(here: _Unexpected) -> FinchError | None:
     """The text ends too early; it is incomplete only after an operator or a comma."""
     token, last = here.token, here.last
     if token.type == "_SEP" and isinstance(last, Token) and last.type == "FINCH":
-        return here.error(
-            "a kernel begins in the line of its `@finch`",
-            "write `@finch begin` or `@finch for i = _`",
-            last,
-        )
+        hint = "write `@finch begin` or `@finch for i = _`"
+        return here.error("a kernel begins in the line of its `@finch`", hint, last)
     if token.type != "$END":
         return None
     line, column = token.end_line or 1, token.end_column or 1
@@ -269,8 +242,8 @@ def _end(here: _Unexpected) -> FinchError | None:
         message = "an annotation stands before `@finch`, in a line of its own"
         return Incomplete("syntax", message, span)
     if not isinstance(last, Token):
-        hint = _expectation(here.expected)
-        return FinchError("syntax", "the statement ends too early", span, hint)
+        wanted = _expectation(here.expected)
+        return FinchError("syntax", "the statement ends too early", span, wanted)
     message = f"the text ends after `{last}`, where more must follow"
     return (Incomplete if last.type in CONTINUES else FinchError)("syntax", message, span)
 
@@ -286,14 +259,12 @@ def _operand(here: _Unexpected) -> FinchError | None:
             return here.error(message, hint)
         return here.error("`_` has no value", "`_` is the extent of a loop: `for i = _`")
     if isinstance(last, Node) and token.type in OPERAND_STARTS and "NAME" not in here.expected:
-        hint = (
-            "a comma or an operator may be missing; statements are separated by a new line or `;`"
-        )
+        separated = "statements are separated by a new line or `;`"
+        hint = f"a comma or an operator may be missing; {separated}"
         opener = here.latest(BRACKETS)
         if opener is not None and last.span is not None and (token.line or 0) > last.span.end_line:
-            return here.error(
-                f"this `{opener}` is not closed by a `{CLOSERS[opener]}`", None, opener
-            )
+            message = f"this `{opener}` is not closed by a `{CLOSERS[opener]}`"
+            return here.error(message, None, opener)
         if isinstance(last, Literal):
             hint = "a product is written with `*`"
         elif token.type == "LBRACK":

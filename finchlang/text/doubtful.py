@@ -6,12 +6,11 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from finchlang.base.errors import Note
+from finchlang.base.errors import Note, Span
 from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.text.print import pretty
 
 _COMPARES = frozenset(map(ast.Variable, ("<", "<=", ">", ">=", "==", "!=")))
-_JOINS = ast.Variable("&"), ast.Variable("|")
 #: what a text has that any of these notes is about, besides kernels
 SIGNS = re.compile(r"=\+|[&|]|:-|\]\s*\*")
 
@@ -44,19 +43,15 @@ def doubtful(tree: ast.Node) -> Iterator[Note]:
                         )
         if isinstance(node, ast.Call) and node.op in _COMPARES:
             for arg in node.args:
-                is_joined = isinstance(arg, ast.Call) and arg.op in _JOINS and len(arg.args) == 2
-                if (
-                    is_joined
-                    and arg.span is not None
-                    and arg.span.text[0] != "("
-                    and id(arg) not in seen
-                ):
-                    seen.add(id(arg))
-                    sign = arg.op.name  # type: ignore[attr-defined]
-                    message = (
-                        f"`{sign}` goes before comparisons, so that this compares `{arg.span.text}`"
-                    )
-                    yield Note(f"{message}; between conditions write `{sign * 2}`", arg.span)
+                match arg:
+                    case ast.Call(ast.Variable("&" | "|" as sign), (_, _), span=Span(text=code)):
+                        if code[0] != "(" and id(arg) not in seen:
+                            seen.add(id(arg))
+                            said = (
+                                f"`{sign}` goes before comparisons, so that this compares `{code}`"
+                            )
+                            said = f"{said}; between conditions write `{sign * 2}`"
+                            yield Note(said, arg.span)
 
 
 def lost(program: ast.Node) -> Iterator[Note]:

@@ -35,6 +35,7 @@ def rows(in_kernel: bool) -> dict[str, list[NameRow]]:
     return _rows_of(kernels + scripts if in_kernel else scripts)
 
 
+@cache
 def _tables() -> list[str]:
     """The rows for scripts, and those for kernels only."""
     return text_of_grammar("foreign_names.txt").split("\n[kernels]\n")
@@ -100,10 +101,8 @@ def way_of(
             code = f"({', '.join(row.parameters)}) -> {row.ours}"
             return OurWay(reason, None, write(code))
     if meant and not is_known and meant[0].parameters is not None:
-        row = meant[0]
-        return OurWay(
-            reason, None, f"`{named}({', '.join(row.parameters or ())})` is written `{row.ours}`"
-        )
+        called = f"{named}({', '.join(meant[0].parameters)})"
+        return OurWay(reason, None, f"`{called}` is written `{meant[0].ours}`")
     return None
 
 
@@ -126,29 +125,21 @@ def translated(row: NameRow, call: Any, in_kernel: bool, parse: Callable[[str], 
     if row.ours == "_":
         return "_"
     args = [matrix_of(ours_of(arg, in_kernel, parse)) for arg in call.args]
-    given: dict[Any, ast.Node] = dict(
-        zip(map(ast.Variable, row.parameters or ()), args, strict=True)
-    )
+    names: Any = map(ast.Variable, row.parameters or ())
+    given = dict(zip(names, args, strict=True))
     whole = trees.rewrite_bottom_up(lambda n: given.get(n, n), parse(row.ours))
-    is_of_numbers = all(isinstance(n, ast.Literal) for n in args)
     whole = trees.rewrite_bottom_up(_folded, whole)
-    if isinstance(call, ast.Broadcast) or not (
-        in_kernel or is_of_numbers or not row.is_elementwise
-    ):
-        whole = dotted(whole)
-    return text_of(whole)
+    is_of_arrays = not in_kernel and not all(isinstance(n, ast.Literal) for n in args)
+    has_dots = isinstance(call, ast.Broadcast) or (is_of_arrays and row.is_elementwise)
+    return text_of(dotted(whole) if has_dots else whole)
 
 
 def ours_of(node: ast.Node, in_kernel: bool, parse: Callable[[str], ast.Node]) -> Any:
     """An expression with the foreign calls in it translated, where the table has code for them."""
 
     def change(n: Any) -> ast.Node:
-        name = (
-            n.op.name
-            if isinstance(n, (ast.Call, ast.Broadcast)) and isinstance(n.op, ast.Variable)
-            else ""
-        )
-        for row in rows(in_kernel).get(name, ()) if name else ():
+        is_call = isinstance(n, (ast.Call, ast.Broadcast)) and isinstance(n.op, ast.Variable)
+        for row in rows(in_kernel).get(n.op.name, ()) if is_call else ():
             if not row.is_text and len(row.parameters or ()) == len(n.args):
                 return parse(translated(row, n, in_kernel, parse))
             if not row.is_text and row.parameters is None:
@@ -160,18 +151,12 @@ def ours_of(node: ast.Node, in_kernel: bool, parse: Callable[[str], ast.Node]) -
 
 def _folded(node: Any) -> ast.Node:
     """A difference of literal integers, and a negative literal, as one literal."""
-    args = [
-        a.value for a in getattr(node, "args", ()) if isinstance(a, ast.Literal) and a.type is None
-    ]
-    if (
-        not isinstance(node, ast.Call)
-        or node.op != ast.Variable("-")
-        or len(args) != len(node.args)
-    ):
-        return node
-    if len(args) == 2 and {*map(type, args)} != {int}:
-        return node
-    return ast.Literal(-args[0] if len(args) == 1 else args[0] - args[1])
+    match node:
+        case ast.Call(ast.Variable("-"), (ast.Literal(value, None),)):
+            return ast.Literal(-value)
+        case ast.Call(ast.Variable("-"), (ast.Literal(a, None), ast.Literal(b, None))):
+            return ast.Literal(a - b) if type(a) is type(b) is int else node
+    return node
 
 
 def text_of(node: Any) -> str:
@@ -184,9 +169,7 @@ def along_axis(call: Any) -> str | None:
     if not isinstance(call, ast.KeywordCall) or not isinstance(call.op, ast.Variable):
         return None
     name, given = call.op.name, dict(call.keywords)
-    kept = {"max": "maximum", "amax": "maximum", "min": "minimum", "amin": "minimum"}.get(
-        name, name
-    )
+    kept = re.sub("^a?(max|min)$", r"\1imum", name)
     axis: Any = given.get("axis")
     axes = axis.items if isinstance(axis, ast.Group) else (axis,)
     numbers: list[Any] = [getattr(n, "value", None) for n in axes]
@@ -197,9 +180,9 @@ def along_axis(call: Any) -> str | None:
     if kept in _OF_LINES and len(call.args) == 1 and dims in ("1", "2"):
         return f"[{kept}(v) for v in each{'col' if dims == '1' else 'row'}({args})]"
     of = f"{kept}({args}, dims = {dims})"
-    return (
-        of if kept in _ALONG else f"dropdims({of}, dims = {dims})" if kept in _REDUCTIONS else None
-    )
+    if kept in _ALONG:
+        return of
+    return f"dropdims({of}, dims = {dims})" if kept in _REDUCTIONS else None
 
 
 def compared(node: Any) -> Any:

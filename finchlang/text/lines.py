@@ -146,11 +146,8 @@ class Pass:
                 before = "BLANK"
                 yield token.update(type="BLANK", value="")
             token = self._refined(token, before, following, token.start_pos == previous.end_pos)
-            if (
-                token.type == "PREFIX_PLUS"
-                and following == "+"
-                and following.start_pos == token.end_pos
-            ):
+            is_next = following is not None and following.start_pos == token.end_pos
+            if token.type == "PREFIX_PLUS" and following == "+" and is_next:
                 raise Fault("`++` is no operator", token, "write `x += 1`")
             self._nest(token, before)
             signs = ("NEG", "NUMBER") if self.is_declaring else ()

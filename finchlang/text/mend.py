@@ -129,15 +129,7 @@ def settle(span: Span, code: str, rule: str) -> tuple[Span, str] | None:
             break
     else:
         return None
-    return _place(span.source, start, len(whole) - tail), text[start : len(text) - tail]
-
-
-def _place(source: Source, start: int, stop: int) -> Span:
-    ends = []
-    for at in (start, stop):
-        before = source.text[:at]
-        ends += [before.count("\n") + 1, at - before.rfind("\n")]
-    return Span(source, *ends)
+    return span.source.span(start, len(whole) - tail), text[start : len(text) - tail]
 
 
 # ------------------------------------------------------------------------------- forms in a line

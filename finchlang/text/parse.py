@@ -167,9 +167,7 @@ def block_comments(source: Source) -> Iterator[tuple[int, int]]:
         elif found[0] == "=#":
             at -= 1  # an `=` before a comment
     if opened:
-        before = text[: opened[0]]
-        line, column = before.count("\n") + 1, len(before) - before.rfind("\n")
-        span = Span(source, line, column, line, column + 2)
+        span = source.span(opened[0], opened[0] + 2)
         raise Incomplete("syntax", "this `#=` is not closed by a `=#`", span)
 
 

@@ -2,29 +2,33 @@
 
 Every loop has a few rounds at most, so that all of them end. Some fail on the way, some hold what cannot
 be compiled as a unit. Values are small integers, or these divided by 2, so that sums of floats are exact
-in any order; integers may wrap. What scripts are made of are the tables of `function_tables.py`.
+in any order; integers may wrap. What scripts are made of are the tables of `function_tables.toml`.
 """
 
 from __future__ import annotations
 
 import random
 import re
+import tomllib
 from dataclasses import dataclass
+from pathlib import Path
 
-from tests.properties.function_tables import (
-    EXPRESSIONS,
-    KERNELS,
-    KINDS,
-    MATRICES,
-    NUMBERS,
-    PRINTED,
-    RECURSIVE,
-    STATEMENTS,
-    TROUBLE,
-    VECTORS,
-    Rows,
-)
+TABLES = tomllib.loads(Path(__file__).with_name("function_tables.toml").read_text("utf-8"))
+VECTORS, MATRICES, NUMBERS = (TABLES[name].split() for name in ("vectors", "matrices", "numbers"))
+KINDS = TABLES["kinds"]
 
+Rows = list[tuple[float, list[str]]]
+
+
+def rows(text: str) -> Rows:
+    """The rows of a table, one a line."""
+    parts = (line.strip().partition(" ") for line in text.strip().splitlines())
+    return [(float(weight), rest.strip().split(" // ")) for weight, _, rest in parts]
+
+
+KERNELS, STATEMENTS, TROUBLE = (rows(TABLES[n]) for n in ("kernels", "statements", "trouble"))
+PRINTED, RECURSIVE = rows(TABLES["printed"]), rows(TABLES["recursive"])
+EXPRESSIONS = {kind: rows(text) for kind, text in TABLES["expressions"].items()}
 TOKEN = re.compile(r"\{(\+?\w+\+?)\}")
 #: what functions are made of, with other statements between
 BODIES = ("<kernel>", "<kernel> <loop>", "<loop> <kernel>", "<if> <loop>")

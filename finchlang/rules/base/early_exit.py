@@ -88,10 +88,11 @@ def _reductions(body: ast.Node) -> dict[ast.Node, list[ast.Assign]]:
     """The updates in a loop's body, by tensor; without tensors that the body declares, since these start
     anew in each step."""
     found: dict[ast.Node, list[ast.Assign]] = {}
-    for node in trees.walk(body):
+    inside = [node for node, _ in trees.statements(body)]
+    for node in inside:
         if isinstance(node, ast.Assign):
             found.setdefault(node.target.tensor, []).append(node)
-    declared = [node.tensor for node in trees.walk(body) if isinstance(node, ast.Declare)]
+    declared = [node.tensor for node in inside if isinstance(node, ast.Declare)]
     return {tensor: updates for tensor, updates in found.items() if tensor not in declared}
 
 

@@ -51,9 +51,9 @@ def meet(machine: Machine, term: ast.Node, state: State) -> Step | None:
     nests = [x for x in find_looplets(term) if not isinstance(x, (lp.Lookup, lp.AcceptRun))]
     if region[0] is region[1]:
         return _at_one(machine, term, state, nests)
-    written = {id(n.target.tensor) for n in trees.walk(term.body) if isinstance(n, ast.Assign)}
     if not nests or not all(isinstance(x, (lp.Steps, lp.Sequence)) for x in nests):
         return None
+    written = _written(term)
     if not written.isdisjoint(map(id, nests)) or not all(
         cursors.begins_at(x, region[0]) for x in nests
     ):
@@ -61,9 +61,15 @@ def meet(machine: Machine, term: ast.Node, state: State) -> Step | None:
     return _Meeting(machine, term, state, nests).step()
 
 
+def _written(term: ast.Loop) -> set[int]:
+    """The `id` of each tensor that the loop writes."""
+    inside = trees.statements(term.body)
+    return {id(n.target.tensor) for n, _ in inside if isinstance(n, ast.Assign)}
+
+
 def _at_one(machine: Machine, term: ast.Loop, state: State, nests: list[Any]) -> Step | None:
     """The step at one coordinate, where the part of a sequence without steps that is there is chosen."""
-    written = {id(n.target.tensor) for n in trees.walk(term.body) if isinstance(n, ast.Assign)}
+    written = _written(term)
     host, (i, _) = state.host, Context(term, ()).region
     found = [
         Pieces(host, x, i, i)
@@ -104,7 +110,7 @@ class _Meeting:
     def _absent(self, term: ast.Loop) -> absence.Where:
         """absent(E). Where E makes tensors of its own, it is tried."""
         whole = [k for k, c in enumerate(self.lists) if c is not None and c.fill is None]
-        if not any(isinstance(node, ast.Declare) for node in trees.walk(term)):
+        if not any(isinstance(node, ast.Declare) for node, _ in trees.statements(term)):
             return absence.either(absence.Absence(self._filled).statement(term), *whole)
         known = [k for k, fill in enumerate(self.fills) if fill is not None]
         alone = [k for k in known if self._is_nothing([k])]
