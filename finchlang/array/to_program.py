@@ -116,11 +116,11 @@ class Lowering:
 
     def name_of(self, node: lazy.Expression) -> str | None:
         """The name of an operand or a number, if the program has it."""
-        number = self.number_of(node)
+        number = self.planner.source(node)
         return self.operands.get(number) or self.numbers.get((number, 0))
 
     def number(self, node: lazy.Expression, k: int = 0) -> ast.Variable:
-        name = self.numbers.setdefault((self.number_of(node), k), f"n{len(self.numbers)}")
+        name = self.numbers.setdefault((self.planner.source(node), k), f"n{len(self.numbers)}")
         self.types[name] = node.values.type if isinstance(node, lazy.NumberOperand) else types.Int64
         return ast.Variable(name)
 
