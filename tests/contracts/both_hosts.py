@@ -182,11 +182,12 @@ def run_both(
     numbers: Mapping[str, Expr] | None = None,
     which: str = "all",
     element: str = "Dense(Element(0.0))",
+    is_again: bool = False,
 ) -> Outcome:
     """Interpret the kernel, applying rules anew in each round of a loop, remembering, and with the steps of
     loops one by one; and stage it, arms in their order or late, and evaluate the residual. All must end
     alike: the same results, the same memory, the same error, and (congruence) but for the third the same
-    host steps."""
+    host steps. What `is_again` run, with other data, is interpreted and staged only."""
     named: dict[str, TensorLike] = {t.name: t for t in tensors}
     setup = Setup(text, named, outputs, memory, numbers or {}, which, element)
     first = setup.execute(setup.run)
@@ -200,12 +201,13 @@ def run_both(
     def one_by_one(host: ExecutingHost, bounds: dict[str, Bound]) -> None:
         setup.run(host, bounds, OneByOne(lambda applied: None, host.evaluate))
 
-    alike = [
-        *(setup.execute(partial(staged_run, kind=kind)) for kind in (ResidualHost, LateHost)),
-        setup.execute(setup.run, RememberingHost),
-    ]
+    recorders, others = (ResidualHost, LateHost), list[Outcome]()
+    alike = [setup.execute(partial(staged_run, kind=kind)) for kind in recorders]
+    if not is_again:
+        alike.append(setup.execute(setup.run, RememberingHost))
+        others.append(setup.execute(one_by_one))
     assert first.error or all(first.steps == other.steps for other in alike)
-    for other in (*alike, setup.execute(one_by_one)):
+    for other in (*alike, *others):
         for name, result in first.results.items():
             np.testing.assert_array_equal(other.results[name], result)
         for buffer, array in first.arrays.items():

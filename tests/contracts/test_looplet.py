@@ -56,7 +56,8 @@ def looked_at(a: Nest, b: Nest, memory: Memory, rules: str, windows: Any = WINDO
     x, y = a.dense(0), b.dense(0)
     for lo, hi in windows:
         bounds = {"lo": memory.number(lo), "hi": memory.number(hi)}
-        found = run_both(TOGETHER, [a.tensor("a"), b.tensor("b")], OUTPUTS, memory, bounds, rules)
+        given = TOGETHER, [a.tensor("a"), b.tensor("b")], OUTPUTS, memory, bounds, rules
+        found = run_both(*given, is_again=(lo, hi) != windows[0])
         part = np.s_[lo - 1 : hi]
         assert found["s"] == (x * y)[part].sum() and found["t"] == (x + y)[part].sum()
         copied = np.zeros(SIZE)
