@@ -19,6 +19,7 @@ from finchlang.levels.element import typed_literal
 from finchlang.levels.level import Swizzled, level_of
 from finchlang.levels.scalars import Scalar as ScalarLevel
 from finchlang.syntax import nodes as ast, traversal as trees, types
+from finchlang.tensors.adopt import as_tensor
 from finchlang.tensors.formats import Format
 from finchlang.tensors.memory import Memory
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, body_of, swizzled
@@ -293,7 +294,8 @@ def todense(x: Any) -> np.ndarray:
     """`x` as a dense NumPy array, however large. A NumPy array is returned itself."""
     node = as_expression(x)
     if type(node) is Leaf and not isinstance(x, Array):
-        return x if isinstance(x, np.ndarray) else getattr(x, "to_numpy", lambda: x.toarray())()
+        tensor = None if isinstance(x, np.ndarray) else as_tensor(x)
+        return x if tensor is None else tensor.to_numpy()
     (result,) = computed((node,), is_dense=True)
     return result.to_numpy()
 

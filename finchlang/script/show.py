@@ -13,7 +13,7 @@ import numpy as np
 from finchlang.base.errors import FinchError
 from finchlang.levels.level import Level
 from finchlang.syntax import nodes as ast, types
-from finchlang.tensors.adopt import is_scipy
+from finchlang.tensors.adopt import as_tensor, is_scipy
 from finchlang.tensors.array_base import LazyTensor, size_text
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 
@@ -78,6 +78,8 @@ def show(value: Any, depth: int = 0) -> str:
     """A value as the prompt prints it: strings in quotes, small tensors with their entries."""
     if isinstance(value, str):
         return '"' + value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+    if is_scipy(value):
+        value = as_tensor(value)
     if isinstance(value, (Tensor, SwizzledTensor, LazyTensor)):
         if math.prod(value.shape) <= SMALL:
             return f"{value!r}\n{_array(value.to_numpy())}"
@@ -122,7 +124,7 @@ def text(value: Any, depth: int = 0) -> str:
         return f"Dict({_entries([*starmap(types.Pair, value.items())], depth)})"
     if isinstance(value, np.ndarray):
         return _array(value)
-    if isinstance(value, (Tensor, SwizzledTensor, LazyTensor)):
+    if isinstance(value, (Tensor, SwizzledTensor, LazyTensor)) or is_scipy(value):
         return show(value)
     return str(value)
 

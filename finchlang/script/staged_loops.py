@@ -262,9 +262,12 @@ class StagedLoops:
         self.known[id(loop)] = self.known.pop(id(loop), loop)
         while len(self.known) > KNOWN:  # a dict keeps its order: the first was run longest ago
             del self.known[next(iter(self.known))]
-        while True:
+        for is_new in False, True:
             with one_call_at_a_time:
-                found = self.variant(loop, environment, left)
+                try:
+                    found = self.variant(loop, environment, left)
+                except FinchError:  # a value is not sound, which a round that uses it tells
+                    return None
                 if found is not None:
                     variant, arguments = found
                     if variant.kernel is None:
@@ -273,18 +276,18 @@ class StagedLoops:
                     if loop.apart:
                         return None
                     return self.run(variant, arguments, environment, left)
-            if not self.compiled(loop, environment, left):  # outside of the lock, as kernels are
-                return None
+            if is_new or not self.compiled(
+                loop, environment, left
+            ):  # outside of the lock, as kernels are
+                break
+        return None
 
     def variant(
         self, loop: StagedLoop, environment: Environment, left: FinchRange | None
     ) -> tuple[Variant, list[Any]] | None:
         step = left.step if left is not None else 1
         for at, variant in enumerate(loop.variants):
-            try:
-                arguments = variant.arguments(environment) if variant.step == step else None
-            except FinchError:  # a value is not sound, which a kernel that takes it tells
-                continue
+            arguments = variant.arguments(environment) if variant.step == step else None
             if arguments is not None:
                 loop.variants.insert(0, loop.variants.pop(at))
                 return variant, arguments

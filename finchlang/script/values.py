@@ -22,7 +22,7 @@ from finchlang.operators.operator_table import OPERATORS, Operator
 from finchlang.script.show import check_depth, joined, kind_of, text
 from finchlang.syntax.nodes import MISSING
 from finchlang.syntax.types import Bool, Float64, Int64, Pair, Type, promote, type_of_value
-from finchlang.tensors.adopt import is_scipy
+from finchlang.tensors.adopt import as_tensor, is_scipy
 from finchlang.tensors.array_base import LazyTensor, is_whole
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, body_of
 from finchlang.text.meant import COMPARED, JOINED, REPEATED
@@ -178,9 +178,10 @@ def is_array(value: Any) -> bool:
 
 def dense(value: Any) -> np.ndarray:
     """An array or tensor as a NumPy array; a NumPy array itself (np.matrix without its own rules)."""
-    if is_scipy(value):
-        return value.toarray()
-    return np.asarray(value) if isinstance(value, np.ndarray) else value.to_numpy()
+    if isinstance(value, np.ndarray):
+        return np.asarray(value)
+    tensor: Any = as_tensor(value) if is_scipy(value) else value
+    return tensor.to_numpy()
 
 
 def reduced(ufunc: Callable[[np.ndarray], Any], value: Any) -> Any:

@@ -257,7 +257,7 @@ def checked_shape(format: Level, shape: tuple[Any, ...]) -> tuple[int, ...]:
 
 
 def size_text(shape: tuple[int, ...]) -> str:
-    return " x ".join(map(str, shape)) or "0"
+    return " x ".join(map(str, shape)) or "()"
 
 
 def is_whole(format: Level) -> bool:

@@ -12,6 +12,7 @@ from finchlang.levels.level import level_of
 from finchlang.levels.pattern import Pattern
 from finchlang.levels.scalars import Scalar as ScalarLevel
 from finchlang.syntax.types import can_store, type_of_dtype
+from finchlang.tensors.adopt import as_tensor, is_scipy
 from finchlang.tensors.array_base import LazyTensor, TensorBase, is_whole, size_text
 from finchlang.tensors.entries import chosen
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, is_compressed
@@ -57,11 +58,14 @@ def _same(a: Any, b: Any) -> bool:
 
 
 def copy_of(value: Any) -> Any:
-    """A copy of an array, tensor, Scalar or list; other values are returned as they are."""
+    """A copy of an array, tensor, Scalar or list, of a SciPy matrix as a tensor; other values are returned
+    as they are."""
     if isinstance(value, LazyTensor):
         return value.materialized()
-    if isinstance(value, TensorBase):
-        return value.copy()
     if isinstance(value, np.ndarray):
         return value.copy(order="K")
+    if is_scipy(value):
+        value = as_tensor(value)
+    if isinstance(value, TensorBase):
+        return value.copy()
     return list(value) if isinstance(value, list) else value

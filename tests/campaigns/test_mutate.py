@@ -12,11 +12,8 @@ from tests.campaigns.mutate import (
     CHECKOUT,
     Blamed,
     Fault,
-    Outcome,
     faults,
     first_test,
-    summary,
-    table,
     tried,
 )
 
@@ -64,31 +61,6 @@ def test_the_first_test_that_failed() -> None:
         "test_a.py::test_two"
     )
     assert first_test("seed 3: differs: A\n4 cases in 9 s") == "seed 3: differs: A"
-
-
-def test_the_table() -> None:
-    outcomes = [
-        Outcome("b", "script", True, "hung", "test_a.py::test_one", 9.6),
-        Outcome("a", "script", False, "passed", "", 2),
-    ]
-    lines = table(outcomes, "quick").splitlines()
-    assert lines[0] == "`quick` caught 1 of 2 faults."
-    assert lines[-2:] == [
-        "| script | a | **no** | 2 |  |",
-        "| script | b | hung | 10 | `test_a.py::test_one` |",
-    ]
-
-
-def test_the_summary() -> None:
-    own = [fault for fault in FAULTS if fault.layer == "script"]
-    whole = [Outcome(f.name, f.layer, f is not own[0], "failed", "", 3) for f in own]
-    lines = summary({"quick": whole, "fuzz": whole[:2]}).splitlines()
-    assert lines[0] == "| layer | faults | `quick` | `fuzz` |"
-    assert f"| script | {len(own)} | {len(own) - 1} | 1 of 2 |" in lines
-    assert lines[-2:] == [
-        f"| all | {len(FAULTS)} | {len(own) - 1} of {len(own)} | 1 of 2 |",
-        "| seconds until caught |  | 3 | 3 |",
-    ]
 
 
 def test_a_layer_is_named_by_the_line_that_says_where_to_look() -> None:

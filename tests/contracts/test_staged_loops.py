@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from alarms import alarmed, ctrl_c
 from in_child import isolated
+from scipy.sparse import csr_matrix
 
 from finchlang import FinchError, Scalar, Session, Tensor
 from finchlang.host.rewrite import everything
@@ -101,6 +102,19 @@ def test_what_prevents_it_is_told(body: str, why: str) -> None:
         start = start.replace("; y = 0.0", "")
     told = staged(f"{start}\nfor k = 1:3\n    {ADD}\n    {body}\nend")
     assert any(why in line for line in told), told
+
+
+def test_a_value_that_is_not_sound_is_told_where_it_is_used() -> None:
+    matrix = csr_matrix(np.eye(3))
+    matrix.indices[0] = 99
+    session = Session()
+    session["x"] = matrix
+    for first in 1, 1500:
+        with pytest.raises(FinchError, match="corrupt SciPy matrix"):
+            session.run(
+                f"n = 0\nfor k = 1:2000\n    n = k\n    if k > {first}\n        n += x[1, 1]\n    end\nend"
+            )
+        assert session["n"] == first + 1
 
 
 def test_a_function_is_whole_with_its_loops() -> None:

@@ -93,6 +93,13 @@ class PseudoTerminal:
             assert time.monotonic() < end, f"no {pattern!r} in {self.screen!r}"
             self.read(0.05)
 
+    def until(self, text: str, seconds: float = PATIENCE) -> None:
+        """Wait for a text, and forget nothing."""
+        end = time.monotonic() + seconds
+        while text not in self.screen:
+            assert time.monotonic() < end, f"no {text!r} in {self.screen!r}"
+            self.read(0.05)
+
     def type(self, keys: str, pattern: str, seconds: float = PATIENCE) -> str:
         self.send(keys)
         return self.wait(pattern, seconds)

@@ -13,7 +13,7 @@ import pytest
 import scipy.sparse
 from alarms import alarmed, arm, ctrl_c
 
-from finchlang import FinchError, Scalar, Session
+from finchlang import FinchError, Scalar, Session, array
 from finchlang.calls.runner import ENGINES, Observer
 
 RUNNING = tuple(engine for engine in ENGINES if engine != "check")
@@ -145,6 +145,37 @@ def test_corrupt_scipy_matrices(engine: str, name: str) -> None:
             session.run(total)
         assert found.value.kind == "bounds" and "corrupt" in found.value.message
         assert found.value.span is not None and session["s"].value == 10.0 * runs_before
+
+
+@pytest.mark.parametrize("name", CORRUPT)
+def test_scripts_give_scipy_no_corrupt_matrix(name: str) -> None:
+    """SciPy itself reads outside of its arrays then."""
+    matrix, session = _matrix(), Session(output=lambda text: None)
+    CORRUPT[name](matrix)
+    session["B"] = matrix
+    texts = [
+        "sum(B)",
+        "maximum(B)",
+        "copy(B)",
+        "println(B)",
+        "B == B",
+        "[x for x in B]",
+        "findall(B)",
+    ]
+    for text in [*texts, "Matrix(B)", "for x in B\n    x\nend", "B[1, 1]", "n = 0\nn += B[1, 1]"]:
+        with pytest.raises(FinchError, match="corrupt SciPy matrix"):
+            session.run(text, "script")
+    with pytest.raises(FinchError, match="corrupt SciPy matrix"):
+        array.linalg.solve(matrix, np.ones(3))
+
+
+def test_a_matrix_of_scipy_is_copied_and_printed_as_a_tensor() -> None:
+    matrix, told = _matrix(), list[str]()
+    session = Session(output=told.append)
+    session["B"] = matrix
+    session.run("C = copy(B)\n@finch for j = _, i = _; C[i, j] *= 2; end\nprintln(B)")
+    assert matrix.sum() == 10 and session["C"].to_numpy().sum() == 20
+    assert "[[1. 0. 2.]\n [0. 3. 0.]\n [4. 0. 0.]]" in "".join(told)
 
 
 # ----------------------------------------------------------------------------------- functions

@@ -179,15 +179,12 @@ def test_errors_in_colours_and_without(start) -> None:
     prompt = start()
     prompt.wait("finch> ")
     prompt.send("x = absent\r")
-    prompt.read(5)
-    while "absent is not" not in prompt.screen:
-        prompt.read(1)
+    prompt.until("absent is not")
     assert "\x1b[1;38;5;161munknown name error" in prompt.raw
     plain = start(NO_COLOR="1")
     plain.wait("finch> ")
     plain.send('x = "text" # comment\rabsent\r')
-    while "absent is not" not in plain.screen:
-        plain.read(1)
+    plain.until("absent is not")
     assert "38;5" not in plain.raw
 
 
