@@ -87,13 +87,11 @@ class _Nodes:
 
 
 def _magnitudes(nodes: list[Expression]) -> list[int]:
-    """The sizes and numbers of entries of operands, rounded to powers of 2, where plans are made again."""
-    found = []
-    for node in nodes:
-        if isinstance(node, Leaf):
-            sizes = int(entries_of(node.value)), *node.shape
-            found += [size.bit_length() for size in sizes]
-    return found
+    """Sizes, and numbers of entries of operands, rounded to powers of 2, where plans are made again: index
+    types hold all numbers below one."""
+    sizes = [size for node in nodes for size in node.shape]
+    sizes += [int(entries_of(node.value)) for node in nodes if isinstance(node, Leaf)]
+    return [size.bit_length() for size in sizes]
 
 
 def _program(
@@ -113,7 +111,7 @@ def _program(
     if program is not None and program.is_counted:
         key = *usual, *_magnitudes(found.nodes)
         program = _programs.get(key)
-    if program is None or not program.has_room(found.nodes):
+    if program is None:
         magnitudes = _magnitudes(found.nodes)
         lowering = Lowering(found, is_dense, "none" if found.is_empty else reorder)
         given = {n: s.format for n, s in zip(found.roots, stored, strict=False) if s}
@@ -138,7 +136,7 @@ def _bound(program: Program, nodes: list[Expression]) -> dict[str, Any]:
     values: dict[str, Any] = {name: nodes[n].value for n, name in program.operands.items()}  # type: ignore
     values |= {name: nodes[n].numbers[k] for (n, k), name in program.numbers.items()}
     values |= {name: nodes[n].shape[k] for (n, k), name in program.sizes.items()}
-    for name, format, _ in program.tensors:
+    for name, format in program.tensors:
         values[name] = new_tensor(format, program.rooms.get(name))
     return values
 
@@ -334,7 +332,7 @@ def plan(*arrays: Any, reorder: str = "exact") -> str:
         kind = types.type_of_value(value)
         if kind is not None:
             lines.append(f"{name} = {pretty(plain(typed_literal(value, kind)))}")
-    for name, format, _ in program.tensors:
+    for name, format in program.tensors:
         lines.append(f"{name} = {_made(format, ())}")
     lines += [f"# {text}" for _, text in program.decisions]
     lines += [pretty(program.kernel), *(f"println({name})" for name in program.results)]

@@ -72,7 +72,7 @@ def planned(nest: LoopNest, is_dense: bool) -> Plan:
     galloped = tuple([(nest.reads[k], nest.indices[index]) for k, index in at])
     told += "".join([f"; {read.name} is searched by {i.name}" for read, i in galloped])
     format = result_format(nest, followed, order, is_dense)
-    is_narrow = index_type(nest) is not Int64
+    is_narrow = any([level.index_type.bits < 64 for level in level_of(format).levels()])
     is_counted = is_choice or meets or is_narrow or bool(nest.reduced and nest.kept)
     return Plan(order, format, followed, galloped, told, is_counted, nest.counts().entries)
 

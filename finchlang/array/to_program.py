@@ -4,9 +4,9 @@ within an expression, is a loop nest of its own."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property, reduce
+from functools import reduce
 from typing import Any, cast
 
 from finchlang.algebra.absence import NEVER, Where
@@ -38,31 +38,19 @@ _NAMES = "ijklmnop"
 class Program:
     """A kernel and its names, to be bound at each call. Nodes are given by their numbers. `operands` name
     the values of leaves, `numbers` and `sizes` one number (with its place in `numbers`) or size (with its
-    mode) of a node, `tensors` are made anew, each with where its sizes come from, and `results` name the
-    tensors that were asked for."""
+    mode) of a node, `tensors` are made anew, and `results` name those that were asked for."""
 
     kernel: ast.KernelNode
     operands: dict[int, str]
     numbers: dict[tuple[int, int], str]
     sizes: dict[Place, str]
-    tensors: tuple[tuple[str, Format, tuple[Place, ...]], ...]
+    tensors: tuple[tuple[str, Format], ...]
     results: tuple[str, ...]
     dense_of_sparse: tuple[int, ...]  # the nodes of results that are dense though an operand is not
     decisions: tuple[tuple[str, str], ...]  # the candidates with their costs, as notes
     is_counted: bool  # whether the plan depends on how many entries operands store
     #: how many entries the arrays of small results had the last time
     rooms: dict[str, list[int] | None] = field(default_factory=dict)
-
-    @cached_property
-    def _narrow(self) -> list[tuple[tuple[Place, ...], int]]:
-        """The sizes of what is held in index types of less than 64 bits, with the largest for each."""
-        levels = [(places, part) for _, f, places in self.tensors for part in level_of(f).levels()]
-        return [(p, part.index_type.highest) for p, part in levels if part.index_type.bits < 64]
-
-    def has_room(self, nodes: Sequence[lazy.Expression]) -> bool:
-        """Whether its formats, which were chosen for nodes of perhaps other sizes, can hold these."""
-        sizes = [(nodes[n].shape[k], most) for places, most in self._narrow for n, k in places]
-        return all([size <= most for size, most in sizes])
 
 
 @dataclass
@@ -87,7 +75,6 @@ class Lowering:
         self.numbers: dict[tuple[int, int], str] = {}
         self.sizes: dict[tuple[int, int], str] = {}
         self.tensors: dict[int, tuple[str, Format]] = {}
-        self.places: dict[str, tuple[Place, ...]] = {}
         self.given: dict[int, Format] = {}
         self.decisions: list[str] = []
         self.copies: list[tuple[str, Format]] = []
@@ -129,11 +116,11 @@ class Lowering:
 
     def name_of(self, node: lazy.Expression) -> str | None:
         """The name of an operand or a number, if the program has it."""
-        number = self.number_of(node)
+        number = self.planner.source(node)
         return self.operands.get(number) or self.numbers.get((number, 0))
 
     def number(self, node: lazy.Expression, k: int = 0) -> ast.Variable:
-        name = self.numbers.setdefault((self.number_of(node), k), f"n{len(self.numbers)}")
+        name = self.numbers.setdefault((self.planner.source(node), k), f"n{len(self.numbers)}")
         self.types[name] = node.values.type if isinstance(node, lazy.NumberOperand) else types.Int64
         return ast.Variable(name)
 
@@ -193,7 +180,6 @@ class Lowering:
             body = ast.Loop(index, self._extent(arg, own.index(index), index), body)
         self.statements += [ast.Declare(ast.Variable(name), plain(start)), body]
         self.tensors[self.number_of(node)] = name, format
-        self.places[name] = tuple([self.planner.place(node, k) for k in range(len(node.shape))])
         self._loops = outer
         return name
 
@@ -257,15 +243,13 @@ class Lowering:
         told = self.planner.told
         forms = [told[number].text(self.name_of) for number in self.nodes if number in told]
         decisions = tuple([("plan", told) for told in dict.fromkeys([*forms, *self.decisions])])
-        copies: list[Any] = [(name, format, ()) for name, format in self.copies]
-        made = [(name, format, self.places[name]) for name, format in self.tensors.values()]
         formats = [level_of(self.tensors[self.number_of(node)][1]) for node in results]
         roots = zip(map(self.number_of, was), formats, strict=True)
         dense = tuple([number for number, format in roots if format.is_all_dense])
         return Program(
             ast.KernelNode(ast.Block(tuple(self.statements)), decisions=decisions),
             *(self.operands, self.numbers, self.sizes),
-            tuple([*copies, *made]),
+            (*self.copies, *self.tensors.values()),
             names,
             dense if self.has_sparse else (),
             decisions,

@@ -160,6 +160,14 @@ def test_plans_are_files_that_run(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-m", "finchlang.repl", "run", str(path)], check=True)
 
 
+def test_numbers_within_what_is_planned_anew_are_those_of_each_call() -> None:
+    ring, tall = matrix(9, 9, 20, "csr"), xp.asarray(RNG.random((9, 2)))
+    whole = np.asarray(ring.todense()) @ ring.todense() @ tall.todense()
+    for start in (0, 1, 2):  # the second is a program that is known
+        found = (ring @ ring @ tall)[start : start + 3].sum(axis=0)
+        np.testing.assert_allclose(found.todense(), whole[start : start + 3].sum(axis=0))
+
+
 def test_what_is_shared_is_computed_once() -> None:
     total = TENSOR.sum(axis=0)
     assert planned(total, TENSOR / total).count("+=") == 1

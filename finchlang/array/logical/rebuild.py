@@ -49,13 +49,15 @@ class Graph(Protocol):
 
 class LogicalPlanner:
     """Plans the expressions of a graph. `origins` has for each new node, by its number, the Place that each
-    of its sizes comes from; `is_choice` is whether entries of operands decided anything."""
+    of its sizes comes from, `sources` the number of what it is a copy of; `is_choice` is whether entries of
+    operands decided anything."""
 
     def __init__(self, graph: Graph, reorder: str):
         self.reorder = reorder
         self.costs: dict[int, float] = {}
         self.graph, self.count = graph, len(graph.nodes)
         self.origins: dict[int, tuple[Place, ...]] = {}
+        self.sources: dict[int, int] = {}
         self.alive: list[Expression] = []
         self.uses = Counter[int]()
         for node in graph.nodes:
@@ -110,7 +112,15 @@ class LogicalPlanner:
             return node
         new = copy(node)
         new.args = tuple(args)
-        return self.made(new, [self.place(node, mode) for mode in range(len(node.shape))])
+        found = self.made(new, [self.place(node, mode) for mode in range(len(node.shape))])
+        self.sources.setdefault(self.number(found), self.source(node))
+        return found
+
+    def source(self, node: Expression) -> int:
+        """The number of a node, or of that which it is a copy of with other arguments: its numbers are the
+        same, and only nodes that were given are there when the program is called again."""
+        number = self.number(node)
+        return number if number < self.count else self.sources.get(number, number)
 
     # ------------------------------------------------------------------------------------- divisions
 

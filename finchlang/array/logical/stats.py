@@ -47,9 +47,6 @@ class Statistics:
         self.sizes = sizes
         self.parts: dict[int, float] = {}  # by the id of a node
 
-    def places(self, labels: tuple[int, ...] | set[int]) -> float:
-        return prod([float(self.sizes[label]) for label in labels])
-
     def of_factor(self, expr: Expression, labels: Labels, times: Any) -> OperandEntries:
         """The OperandEntries of a factor of a product by `times`."""
         own = {label for label in labels if label is not None}
@@ -57,7 +54,8 @@ class Statistics:
         is_sparse = annihilates(times, expr.values)
         part = self.part(expr) if is_sparse else 1.0
         order, dense = self.order(expr, labels)
-        return OperandEntries(mask, self.places(own) * part, is_sparse, order, dense)
+        entries = part * prod([float(self.sizes[label]) for label in own])
+        return OperandEntries(mask, entries, is_sparse, order, dense)
 
     def part(self, node: Expression) -> float:
         """The expected part of the places of a node that differ from its fill."""
