@@ -125,6 +125,10 @@ def _sort(call: Call, value: Any, *, by: Any = None, lt: Any = None, rev: Any = 
 @FUNCTIONS.add("sortperm(v; by, lt, rev)", "the places of the entries in their order", calls=True)
 def _sortperm(call: Call, value: Any, *, by: Any = None, lt: Any = None, rev: Any = False) -> Any:
     one_dimension("sortperm", value)
+    if by is None and lt is None and data.is_array(value) and data.dense(value).dtype.kind in "iuf":
+        is_back = data.truth(rev)
+        places = np.argsort(data.dense(value)[:: -1 if is_back else 1], stable=True)
+        return len(places) - places[::-1] if is_back else places + 1
     return data.shaped([k + 1 for _, k in _ordered(call, list(data.entries(value)), by, lt, rev)])
 
 

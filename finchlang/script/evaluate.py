@@ -12,6 +12,8 @@ from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from finchlang.base.errors import FinchError, Span
 from finchlang.base.paths import read_script
 from finchlang.calls.environment import OUTERMOST, Environment, Scope, assigned_names
@@ -62,7 +64,8 @@ class Evaluator(Calls):
     def _outermost(self, run: Callable[[], Any], span: Span | None) -> Any:
         self.depth = 0
         try:
-            with EnoughFrames():
+            # numbers overflow without warning, as in kernels
+            with EnoughFrames(), np.errstate(all="ignore"):
                 return run()
         except Leave as leave:
             raise leave.outside() from None

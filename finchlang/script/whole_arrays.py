@@ -3,6 +3,7 @@ along dimensions, and what goes along one. For tensors they are lazy (`array_fun
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial, reduce
 from itertools import accumulate
@@ -17,7 +18,7 @@ from finchlang.script.lazy_values import Pending
 from finchlang.script.shape_functions import FUNCTIONS as SHAPES
 from finchlang.script.show import kind_of
 from finchlang.syntax import nodes as ast
-from finchlang.syntax.types import type_of_value
+from finchlang.syntax.types import Int64, type_of_value
 from finchlang.tensors.array_base import size_text
 
 #: a `Caller`: it calls functions, of elements or whole arrays, lazily for tensors
@@ -93,6 +94,12 @@ def _total(name: str, operator: str, ufunc: Any, call: Call, function: Any, valu
         value = [call(*function, x) for x in data.entries(value)]
     if data.is_array(value) and name != "prod" and (name == "sum" or 0 not in value.shape):
         return data.plain(data.reduced(ufunc, value))
+    if isinstance(value, data.FinchRange) and len(value) > 2 and name != "prod":
+        ends = value[0], value[len(value) - 1]
+        if name != "sum":
+            value = ends
+        elif type(ends[0]) is type(ends[1]) is int:
+            return Int64.wrap(sum(ends) * len(value) // 2)
     found = list(data.entries(value))
     if not found and name not in ("sum", "prod"):
         raise FinchError("type", f"{name} of nothing")
@@ -100,12 +107,13 @@ def _total(name: str, operator: str, ufunc: Any, call: Call, function: Any, valu
 
 
 def _mean(call: Call, function: Any, value: Any) -> Any:
-    found = (
-        [call(*function, x) for x in data.entries(value)] if function else list(data.entries(value))
-    )
-    if not found:
+    found = [call(*function, x) for x in data.entries(value)] if function else value
+    count = math.prod(data.shape_of(found) or (len(list(data.entries(found))),))
+    if not count:
         raise FinchError("type", "mean of nothing")
-    return data.plain(data.binary("/")(reduce(data.binary("+"), found), len(found)))
+    if isinstance(found, data.FinchRange):
+        found, count = (found[0], found[count - 1]), 2
+    return data.plain(data.binary("/")(_total("sum", "+", np.sum, call, (), found), count))
 
 
 def _spread(ufunc: Any, call: Call, function: Any, value: Any) -> float:
@@ -272,6 +280,8 @@ def _cumulated(usage: str, doc: str, operator: str, ufunc: Any) -> None:
             (axis,) = axes_of(array, dims) or (0,)
             return np.asfortranarray(ufunc(array, axis=axis))
         one_dimension(name, value)
+        if data.is_array(value) and data.dense(value).dtype in (np.int64, np.float64):
+            return ufunc(data.dense(value))
         return data.shaped([*accumulate(data.entries(value), data.binary(operator))])
 
     FUNCTIONS.add(usage, doc, cumulated)
