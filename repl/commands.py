@@ -21,7 +21,7 @@ from finchlang.base.errors import FinchError
 
 from .options import BANNER, COMMANDS
 from .progress import watched
-from .prompt_session import Conversation, read_all
+from .prompt_session import Conversation, read_all, text_of
 from .report import (
     BROKEN_PIPE,
     INTERRUPTED,
@@ -168,7 +168,7 @@ def look(options: Namespace) -> int:
     runs."""
     from .views import LOOKS
 
-    if getattr(options, "html", None):
+    if getattr(options, "html", None) is not None:
         from .explain_page import Page
 
         page = Page()
@@ -372,7 +372,7 @@ def _compared(options: Namespace, found: Comparison) -> int:
         raise found.errors[found.engines[-1]]
     else:
         write(found.report + "\n")
-    return SUCCESS if found.agrees else USER_ERROR
+    return USER_ERROR if found.errors or not found.agrees else SUCCESS
 
 
 def _reduced(
@@ -447,7 +447,7 @@ def _format(path: str, is_check: bool) -> bool:
     from finchlang.base.paths import read_script, replace_text
     from finchlang.text.formatter import formatted
 
-    text = sys.stdin.read() if path == "-" else read_script(path)
+    text = text_of(sys.stdin) if path == "-" else read_script(path)
     done = formatted(text, path)
     if path == "-" and not is_check:
         write(done)

@@ -83,10 +83,15 @@ def is_quiet(span: Any) -> bool:
 def read_all(conversation: Conversation, stream: TextIO) -> int:
     """Run the statements on standard input, a pipe or file, as if typed. Raises the FinchError of the first
     statement that fails."""
+    conversation.run(text_of(stream), "<stdin>")
+    return 0
+
+
+def text_of(stream: TextIO) -> str:
+    """The text on standard input. Raises FinchError "I/O" if that is not UTF-8."""
     try:
         text = stream.read()
         text.encode()  # in the locale C, bytes that are not UTF-8 were read as surrogates
     except UnicodeError:
         raise FinchError("I/O", "standard input is not UTF-8 text") from None
-    conversation.run(text, "<stdin>")
-    return 0
+    return text

@@ -17,6 +17,8 @@ ERROR_KINDS = (
 )
 #: so many characters of a line are shown, of a longer one so many before the place
 LONGEST, NEAR = 200, 80
+#: signs in place of control characters, which a terminal would obey
+_PICTURES = {**{k: 0x2400 + k for k in range(32) if k != ord("\t")}, 127: 0x2421}
 #: the kind of a failure that is a Bug and not a FinchError
 BUG = "bug"
 
@@ -199,7 +201,7 @@ class FinchError(Exception):
 def _excerpt(span: Span) -> tuple[str, str, str]:
     """The first line of a span, with the text before and behind it; of a long line what is near. Tabs are
     expanded, so that carets stand below the same columns in any terminal."""
-    text = span.source.line(span.line)
+    text = span.source.line(span.line).translate(_PICTURES)
     start, stop = span.column - 1, span.end_column - 1 if span.end_line == span.line else len(text)
     stop = max(start, stop)
     first = start - NEAR if len(text) > LONGEST and start > NEAR else 0

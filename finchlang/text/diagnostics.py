@@ -49,8 +49,15 @@ def unexpected_character(error: UnexpectedCharacters, source: Source, text: str)
         ".": "there is no member access; operators of elements are `.*`, `.+`, `.^` and the like",
         "$": "`$` stands in strings only: in a kernel the names of the script are known without it",
     }
-    message = f"unknown character `{character}`"
-    return FinchError("syntax", message, span, hints.get(character))
+    shown = character if character.isprintable() else f"U+{ord(character):04X}"
+    hint: str | None = hints.get(character)
+    if quoted := re.compile(r"[“”„]([^“”\"\n]*)[“”]").match(text, error.pos_in_stream):
+        hint = write(f'"{quoted[1]}"', source.span(*quoted.span()))
+    elif character in "−–—":
+        hint = write("-")
+    elif shown != character:
+        hint = "take it out: it cannot be seen"
+    return FinchError("syntax", f"unknown character `{shown}`", span, hint)
 
 
 @record

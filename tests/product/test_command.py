@@ -90,7 +90,8 @@ def test_bytes_that_are_no_text(tmp_path: Path, capsys: pytest.CaptureFixture[st
         assert "I/O error" in capsys.readouterr().err
     for own in ({"PYTHONIOENCODING": "utf-8:strict"}, {"LC_ALL": "C"}):
         env = {**os.environ, **own}
-        done = subprocess.run(FINCH, input=b"\xff\xfe", env=env, capture_output=True)
+        command = [*FINCH, *(["fmt", "-"] if "LC_ALL" in own else [])]
+        done = subprocess.run(command, input=b"\xff\xfe", env=env, capture_output=True)
         assert done.returncode == 1 and b"standard input is not UTF-8" in done.stderr
 
 
@@ -103,6 +104,7 @@ def test_bytes_that_are_no_text(tmp_path: Path, capsys: pytest.CaptureFixture[st
         ("diff --cases -1 FILE", "`-1` is no whole number of at least 1"),
         ("diff --threads 0 FILE", "`0` is no whole number of at least 1"),
         ("diff --engines fast FILE", "`fast` is none of"),
+        ("run", "are required: FILE\n"),
         ("trace --steps 5:2 FILE", "`5:2` has no step in it"),
         ("trace --kernel 2 FILE", "there is no kernel 2: one was run"),
         ("trace --rule Loup FILE", "there is no rule `Loup`"),
@@ -172,6 +174,21 @@ def test_an_output_that_is_closed_in_an_expression_is_no_fault_of_its_operands()
 
     with pytest.raises(BrokenPipeError):
         Session(observer=Closed()).run("A = sparse([1.0 0.0; 0.0 2.0]); y = collect(A * A)")
+
+
+def test_output_in_another_encoding_is_an_error() -> None:
+    env = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run([*FINCH, "-e", 'println("é")'], env=env, capture_output=True, text=True)
+    assert done.returncode == 1 and "whose encoding is ascii" in done.stderr
+
+
+def test_diff_has_the_status_of_an_error_that_all_agree_on(
+    write: Write, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = write("x = [1, 2]\ny = x[3]")
+    for options in ([], ["--json"]):
+        assert main(["diff", "--engines", "native", *options, path]) == 1
+        assert "index 3 is not in 1:2" in "".join(capsys.readouterr())
 
 
 @pytest.mark.parametrize("where", [">&-", "> /dev/full"])
