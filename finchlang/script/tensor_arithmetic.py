@@ -14,6 +14,7 @@ import numpy as np
 from finchlang.base.errors import FinchError
 from finchlang.operators.operator_table import OPERATORS, Operator
 from finchlang.script import values as data
+from finchlang.script.containers import joined_vectors
 from finchlang.script.lazy_values import (
     Identity,
     Pending,
@@ -247,6 +248,9 @@ def stacked(rows: list[list[Any]]) -> Any:
 
 
 def _joined(axis: int, parts: list[Any]) -> Any:
+    vector = joined_vectors(axis, parts)
+    if vector is not None:
+        return vector
     if any(map(is_lazy, parts)):
         return lazily().stacked(axis, parts)
     arrays = [np.asarray(part) if data.is_number(part) else grid(part) for part in parts]
