@@ -116,7 +116,9 @@ def _without(what: str, help: str) -> tuple[str, Any]:
 OPTIONS: dict[str, tuple[str, Any]] = {
     "FILE": _operand("file", "a .finch file", metavar="FILE"),
     "directly FILE": _operand("file", "a .finch file to run", metavar="FILE", nargs="?"),
-    "ARGS": _operand("args", "what the script finds in ARGS", metavar="ARGS", nargs="*", default=[]),
+    "ARGS": _operand(
+        "args", "what the script finds in ARGS", metavar="ARGS", nargs="*", default=[]
+    ),
     "directly ARGS": _operand("args", "what it finds in ARGS", metavar="ARGS", nargs=REMAINDER),
     "NAME": _operand("name", "the variable the tensor is bound to in the end", metavar="NAME"),
     "FILES": _operand("files", "a .finch file, `-` for input", metavar="FILE", nargs="+"),

@@ -46,7 +46,9 @@ def write(text: str) -> None:
     except UnicodeEncodeError as error:  # standard output has another encoding than UTF-8
         sign, encoding = error.object[error.start], sys.stdout.encoding
         message = f"cannot write `{sign}` to standard output, whose encoding is {encoding}"
-        raise FinchError("I/O", message, hint="set PYTHONIOENCODING=utf-8 in the environment") from None
+        raise FinchError(
+            "I/O", message, hint="set PYTHONIOENCODING=utf-8 in the environment"
+        ) from None
 
 
 def flush() -> None:
