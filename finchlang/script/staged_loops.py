@@ -65,7 +65,7 @@ class Variant:
     changed: list[GivenName] = field(default_factory=list)
     unbound: frozenset[str] = frozenset()  # names that the file or prompt may not bind
     uses: list[tuple[dict[str, Any], str, Any]] = field(default_factory=list)  # as of UnitNames
-    step: int = 1  # of a range
+    step: int | None = 1  # of a range, None for any
     kernel: UnitKernel | None = None
     leave: tuple[ast.Return, Telling] | None = None  # a `return` in it, and what tells its value
     refusal: NotStaged | None = None
@@ -102,7 +102,7 @@ class Variant:
         """The tensors and numbers that its unit is called with."""
         own = [limit] if unit.is_loop else []
         if left is not None:
-            own += left[0], left[len(left) - 1]
+            own += left[0], left[len(left) - 1], *([left.step] if self.step is None else [])
         count = len(unit.tensors)
         own += [argument[args.VALUE] for argument in arguments[count:]]
         return arguments[:count], own
@@ -129,6 +129,7 @@ class StagedLoop:
     #: whether it has kernels, as was found when it was first run
     has_kernels: bool | None = None
     rounds: int = 0  # that were run one by one, in all its runs
+    made: int = 0  # variants, also those that are not kept any more
     late: int = 0  # how often names had no values yet
     left: int = 0  # of a function without loops: how many calls are left until it is called often
     #: what prevented that its unit was run the last time
@@ -177,6 +178,7 @@ class StagedLoop:
 
     def went_on(self) -> None:
         """A call was not run whole, as it fails: calls in it are not tried one by one."""
+        self.rounds += 1
         if self.calls_itself:
             self.left, self.has_kernels = LONG, False
 
@@ -188,6 +190,17 @@ class StagedLoop:
         if self.has_kernels or self.variants or rounds + left >= LONG:
             return True
         return self.rounds >= OFTEN * LONG and left >= OFTEN
+
+    @property
+    def price(self) -> int:
+        """How many rounds, or calls of a function, one by one take about as long as making a variant."""
+        return LONG // OFTEN if self.has_kernels else LONG
+
+    @property
+    def is_varied(self) -> bool:
+        """Whether so many variants were made that another one is made for a long run only, or when the
+        rounds that were run one by one have paid for it."""
+        return self.made >= VARIANTS and self.rounds < self.price * self.made
 
 
 def _is_ours(error: BaseException) -> bool:
@@ -203,14 +216,19 @@ class RunOfLoop:
 
     def __init__(self, loops: StagedLoops, loop: StagedLoop):
         self.loops, self.loop, self.begin, self.tries = loops, loop, loops.rounds_begun, TRIES
+        self.is_long = False
 
     def rest(self, environment: Environment, range: FinchRange | None, round: int) -> int | None:
         """How many rounds from this one on were done now, OVER for all of them, None if none can be."""
         loops, loop = self.loops, self.loop
         left = 0 if range is None else len(range) - round
+        begun = loops.rounds_begun - self.begin
+        if not self.is_long and begun + left >= loop.price:
+            self.is_long, self.tries = True, TRIES
         is_tried = bool(self.tries) and (left > 0 or range is None)
-        if is_tried and loop.is_due(environment, loops.rounds_begun - self.begin, left):
-            done = loops.rounds(loop, environment, range and range.after(round))
+        if is_tried and loop.is_due(environment, begun, left):
+            may_make = self.is_long or not loop.is_varied
+            done = loops.rounds(loop, environment, range and range.after(round), may_make)
             self.tries = self.tries - 1 if done is None else 0
             if done is not None:
                 return done
@@ -241,11 +259,16 @@ class StagedLoops:
         return [line for _, line in sorted(told)]
 
     def rounds(
-        self, loop: StagedLoop, environment: Environment, left: FinchRange | None = None
+        self,
+        loop: StagedLoop,
+        environment: Environment,
+        left: FinchRange | None = None,
+        may_make: bool = True,
     ) -> int | None:
         """How many rounds of the loop were done now, OVER for all of them; of one over a range what is
-        `left` of it. None if none can be. If fewer are done, the next one fails, or cannot be done whole.
-        Raises FinchError of kind interrupted; all is then as before this call."""
+        `left` of it. None if none can be, or, without `may_make`, only by a new variant. If fewer are done,
+        the next one fails, or cannot be done whole. Raises FinchError of kind interrupted; all is then as
+        before this call."""
         if is_calling() or self.runner.engine not in UNITS:
             return None
         self.known[id(loop)] = self.known.pop(id(loop), loop)
@@ -265,16 +288,15 @@ class StagedLoops:
                     if loop.apart:
                         return None
                     return self.run(variant, arguments, environment, left)
-            if is_new or not self.compiled(
-                loop, environment, left
-            ):  # outside of the lock, as kernels are
+            # outside of the lock, as kernels are
+            if is_new or not may_make or not self.compiled(loop, environment, left):
                 break
         return None
 
     def variant(
         self, loop: StagedLoop, environment: Environment, left: FinchRange | None
     ) -> tuple[Variant, list[Any]] | None:
-        step = left.step if left is not None else 1
+        step = step_of(loop, left)
         for at, variant in enumerate(loop.variants):
             arguments = variant.arguments(environment) if variant.step == step else None
             if arguments is not None:
@@ -289,7 +311,7 @@ class StagedLoops:
         from finchlang.script.as_unit import Units
 
         units = Units(environment, self.evaluate, self.choices)
-        variant = Variant(step=left.step if left is not None else 1)
+        variant = Variant(step=step_of(loop, left))
         try:
             unit = replace(units.unit(loop.node, variant.step), span=loop.node.span)
             kernel = UnitKernel(unit, units.names.formats, *self.choices)
@@ -318,6 +340,7 @@ class StagedLoops:
             variant.refusal = NotStaged(f"{type(error).__name__}: {error}", None)
         variant.take(units.names)  # also what a refusal was due to
         loop.variants.insert(0, variant)
+        loop.made += 1
         del loop.variants[VARIANTS:]
         return True
 
@@ -364,6 +387,13 @@ class StagedLoops:
             assert variant.leave is not None
             node, tell = variant.leave
             raise Leave(node, tell(values, slots))
+
+
+def step_of(loop: StagedLoop, left: FinchRange | None) -> int | None:
+    """The step of the range that a loop is staged for; None if it may be another one in the next run."""
+    range = loop.node.iterable if isinstance(loop.node, ast.For) else None
+    is_known = isinstance(range, ast.Range) and isinstance(range.step, ast.Literal)
+    return 1 if left is None or left.step == 1 else left.step if is_known else None
 
 
 def telling(what: Any) -> Telling:
