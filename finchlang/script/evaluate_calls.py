@@ -284,7 +284,8 @@ class Calls(Expressions):
             whole = function.whole = function.whole or StagedLoop(function.definition)
             # calls of the function within are not counted, and must not be too many
             if whole.is_tried(environment) and self.depth < CALL_DEPTH // 2:
-                loops.rounds(whole, environment)  # leaves by `Leave` if it is done
+                # leaves by `Leave` if it is done
+                loops.rounds(whole, environment, None, not whole.is_varied)
                 whole.went_on()
         return function.body(environment)
 

@@ -129,6 +129,7 @@ class StagedLoop:
     #: whether it has kernels, as was found when it was first run
     has_kernels: bool | None = None
     rounds: int = 0  # that were run one by one, in all its runs
+    made: int = 0  # variants, also those that are not kept any more
     late: int = 0  # how often names had no values yet
     left: int = 0  # of a function without loops: how many calls are left until it is called often
     #: what prevented that its unit was run the last time
@@ -177,6 +178,7 @@ class StagedLoop:
 
     def went_on(self) -> None:
         """A call was not run whole, as it fails: calls in it are not tried one by one."""
+        self.rounds += 1
         if self.calls_itself:
             self.left, self.has_kernels = LONG, False
 
@@ -188,6 +190,17 @@ class StagedLoop:
         if self.has_kernels or self.variants or rounds + left >= LONG:
             return True
         return self.rounds >= OFTEN * LONG and left >= OFTEN
+
+    @property
+    def price(self) -> int:
+        """How many rounds, or calls of a function, one by one take about as long as making a variant."""
+        return LONG // OFTEN if self.has_kernels else LONG
+
+    @property
+    def is_varied(self) -> bool:
+        """Whether so many variants were made that another one is made for a long run only, or when the
+        rounds that were run one by one have paid for it."""
+        return self.made >= VARIANTS and self.rounds < self.price * self.made
 
 
 def _is_ours(error: BaseException) -> bool:
@@ -203,14 +216,19 @@ class RunOfLoop:
 
     def __init__(self, loops: StagedLoops, loop: StagedLoop):
         self.loops, self.loop, self.begin, self.tries = loops, loop, loops.rounds_begun, TRIES
+        self.is_long = False
 
     def rest(self, environment: Environment, range: FinchRange | None, round: int) -> int | None:
         """How many rounds from this one on were done now, OVER for all of them, None if none can be."""
         loops, loop = self.loops, self.loop
         left = 0 if range is None else len(range) - round
+        begun = loops.rounds_begun - self.begin
+        if not self.is_long and begun + left >= loop.price:
+            self.is_long, self.tries = True, TRIES
         is_tried = bool(self.tries) and (left > 0 or range is None)
-        if is_tried and loop.is_due(environment, loops.rounds_begun - self.begin, left):
-            done = loops.rounds(loop, environment, range and range.after(round))
+        if is_tried and loop.is_due(environment, begun, left):
+            may_make = self.is_long or not loop.is_varied
+            done = loops.rounds(loop, environment, range and range.after(round), may_make)
             self.tries = self.tries - 1 if done is None else 0
             if done is not None:
                 return done
@@ -241,11 +259,16 @@ class StagedLoops:
         return [line for _, line in sorted(told)]
 
     def rounds(
-        self, loop: StagedLoop, environment: Environment, left: FinchRange | None = None
+        self,
+        loop: StagedLoop,
+        environment: Environment,
+        left: FinchRange | None = None,
+        may_make: bool = True,
     ) -> int | None:
         """How many rounds of the loop were done now, OVER for all of them; of one over a range what is
-        `left` of it. None if none can be. If fewer are done, the next one fails, or cannot be done whole.
-        Raises FinchError of kind interrupted; all is then as before this call."""
+        `left` of it. None if none can be, or, without `may_make`, only by a new variant. If fewer are done,
+        the next one fails, or cannot be done whole. Raises FinchError of kind interrupted; all is then as
+        before this call."""
         if is_calling() or self.runner.engine not in UNITS:
             return None
         self.known[id(loop)] = self.known.pop(id(loop), loop)
@@ -265,9 +288,8 @@ class StagedLoops:
                     if loop.apart:
                         return None
                     return self.run(variant, arguments, environment, left)
-            if is_new or not self.compiled(
-                loop, environment, left
-            ):  # outside of the lock, as kernels are
+            # outside of the lock, as kernels are
+            if is_new or not may_make or not self.compiled(loop, environment, left):
                 break
         return None
 
@@ -318,6 +340,7 @@ class StagedLoops:
             variant.refusal = NotStaged(f"{type(error).__name__}: {error}", None)
         variant.take(units.names)  # also what a refusal was due to
         loop.variants.insert(0, variant)
+        loop.made += 1
         del loop.variants[VARIANTS:]
         return True
 

@@ -58,10 +58,7 @@ class UnitExpressions(UnitTensors):
         found = self.meaning(name, span)
         if isinstance(found, ast.Variable):
             return ast.Variable(found.name, span=span)
-        type = type_of_value(found.value) if isinstance(found, Static) else None
-        if type is None or isinstance(type, PairType):
-            return found
-        return typed_literal(found.value)
+        return self.made(found.value, span) if isinstance(found, Static) else found
 
     # ---------------------------------------------------------------- what is known
 
@@ -95,9 +92,11 @@ class UnitExpressions(UnitTensors):
         return self.evaluate(node, Environment(Scope(), None, known))
 
     def made(self, value: Any, span: Span | None) -> Any:
-        """A value that is known; a scalar is made anew."""
+        """A value that is known, as a literal if it is a number; a scalar is made anew."""
         if not isinstance(value, Scalar):
-            return Static(value)
+            type = type_of_value(value)
+            is_number = type is not None and not isinstance(type, PairType)
+            return typed_literal(value) if is_number else Static(value)
         slot = self.make(value.format, (), span)
         if value.value != value.fill or repr(value.value) != repr(value.fill):
             self.set_in(slot.name, (), typed_literal(value.value, value.format.element_type), span)

@@ -100,8 +100,8 @@ class GivenName:
 
 #: the number that tells whether a `return` in the loop was come to
 RETURNED = "is_returned"
-#: what a name without a value means
-ABSENT = Static(None)
+#: what a name without a value means, and one that is a number or something else, by the way that was taken
+ABSENT, MIXED = Static(None), Changeable(None)
 
 
 class UnitNames:
@@ -204,6 +204,8 @@ class UnitNames:
             return Static(PREDEFINED[name])
         if found is None:
             raise NotStaged(f"`{name}` may have no value here", span, True)
+        if found is MIXED:
+            raise NotStaged(f"`{name}` is not always a value of the same kind", span)
         if isinstance(found, Changeable):
             raise NotStaged(f"`{name}` is {kind_of(found.value)}", span)
         return found
@@ -287,7 +289,7 @@ class UnitNames:
         self, one: dict[Key, Any], other: dict[Key, Any], block: ast.Script, span: Span | None
     ) -> ast.Script:
         """The block after which names mean what `other` says, with exchanges after which they mean the same
-        as after the other arm, `one`; what differs has no meaning any more."""
+        as after the other arm, `one`; what differs is MIXED, and a number of one arm may have a value."""
         one = {k: g.meaning for k, g in self.given.items() if k not in one and k in other} | one
         common = {
             key: value
@@ -297,8 +299,8 @@ class UnitNames:
         }
         self.values = other
         more, _ = self.within(lambda: self.reconcile(common, span))
-        self.values = {k: v for k, v in one.items() if k in common or isinstance(v, ast.Variable)}
-        self.values |= {k: v for k, v in other.items() if isinstance(v, ast.Variable)} | common
+        arms = {k: v for k, v in (one | other).items() if isinstance(v, ast.Variable)}
+        self.values = arms | dict.fromkeys(one.keys() & other.keys(), MIXED) | common
         return ast.Script((*block.statements, *more.statements), span=block.span)
 
 

@@ -379,6 +379,38 @@ def test_a_function_that_changes_is_staged_anew() -> None:
     assert session["total"] == total == 2000 * 2001 // 2 + 2000
 
 
+@pytest.mark.parametrize("value", ["max(3, 4)", "!(false)", '"text"', "nothing", "sin", "v"])
+def test_a_number_may_become_what_is_known(value: str) -> None:
+    """On one way through a round: it has no more the value that it had before."""
+    first = "true" if "!" in value else "1"
+    text = f"v = [1, 2]; x = {first}; y = {first}\nfor k = 1:2000\n"
+    text += f"    if k == 1900\n        y = x\n    end\n    if k == 7\n        x = {value}\n    end\nend"
+    one, other = Session(), Session(staging=False)
+    for session in (one, other):
+        session.run(text)
+    assert repr(one["x"]) == repr(one["y"]) == repr(other["x"]) == repr(other["y"])
+
+
+@pytest.mark.parametrize("work", ["n += k", "@finch s[] += 1"])
+def test_new_values_in_each_short_run_are_not_compiled_each_time(work: str) -> None:
+    """Each run takes a text of its own, so that no unit is for two of them; a long run is whole still."""
+    session = Session()
+    session.run(
+        "s = Scalar(0)\nfunction f(name, rounds)\n    n = 0\n    for k = 1:rounds\n"
+        f'        {work}\n        n += name == "7" ? 1 : 0\n    end\n    n\nend\n'
+        'm = f("-", 1200)\nfor r = 1:60\n    m += f("$r", 3)\nend'
+    )
+    loops = session._evaluator.loops
+    assert loops is not None
+    made = sum(loop.made for loop in loops.known.values())
+    assert 8 <= made < 20, made
+    session.run('m += f("long", 1200)')
+    assert sum(loop.made for loop in loops.known.values()) > made
+    entries = 1200 * 1201 + 60 * 6 if work == "n += k" else 0
+    assert session["m"] == entries + 3
+    assert session["s"].value == (0 if entries else 2 * 1200 + 60 * 3)
+
+
 def test_a_unit_is_found_on_disk(tmp_path: Any, monkeypatch: Any) -> None:
     from finchlang.calls import staged_unit
 
