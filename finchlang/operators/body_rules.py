@@ -276,15 +276,15 @@ def for_(machine: Machine, term: ast.Node, state: BodyState) -> Step | None:
         return None
     host, range, name = state.host, term.iterable, term.variable
     assert isinstance(range, ast.Range)
-    start, stop = (_bound(machine, end, state) for end in (range.start, range.stop))
-    step = 1 if range.step is None else range.step.value  # type: ignore[attr-defined]
+    given = (range.start, range.stop, range.step or ast.Literal(1))
+    start, stop, step = (_bound(machine, part, state) for part in given)
     last = stop  # it is known before: behind the greatest integer counting would begin anew
-    if abs(step) > 1:
-        size = const(step)
-        rest = modulus(sub(modulus(stop, size), modulus(start, size)), size)
+    if not isinstance(step, Const) or abs(step.value) > 1:
+        rest = modulus(sub(modulus(stop, step), modulus(start, step)), step)
         last = host.let(sub(stop, rest), "last")
     at = host.cell(start, name)
-    is_left = host.cell(compare("le" if step > 0 else "ge", start, stop), "is_left")
+    goes_up, goes_down = compare("le", start, stop), compare("ge", start, stop)
+    is_left = host.cell(op("select", compare("gt", step, 0), goes_up, goes_down), "is_left")
 
     def begin(now: BodyState) -> tuple[BodyState, Expr]:
         value = host.get(at)

@@ -36,12 +36,14 @@ class Units(UnitExpressions):
     """Turns one loop into a unit. Methods emit statements of the unit; those for expressions give their
     values. Raises NotStaged, or FinchError for what is an error wherever it runs."""
 
-    def unit(self, node: ast.Node, step: int = 1) -> loop_ir.Unit:
+    def unit(self, node: ast.Node, step: int | None = 1) -> loop_ir.Unit:
         """The unit for a loop, or for the calls of a function. The first numbers of a loop are how many
         rounds it takes at most and, of one over a range of this step, the first and the last integer that
-        are left."""
+        are left, and then the step if it is None here."""
         names = self.names
         own = {ast.While: ("limit",), ast.For: ("limit", "first", "last")}.get(type(node), ())
+        if step is None:
+            own = (*own, "step")
         own = tuple([names.fresh(name) for name in own])
         names.formats |= dict.fromkeys(own, Int64)
         around = names.environment
@@ -53,8 +55,9 @@ class Units(UnitExpressions):
             case ast.While(condition, body):
                 self.loop(condition, body, node.span)
             case ast.For():
-                start, stop = map(ast.Variable, own[1:])
-                by = None if step == 1 else ast.Literal(step)
+                start, stop, *given = map(ast.Variable, own[1:])
+                by: ast.Node | None = None if step == 1 else ast.Literal(step)
+                by = given[0] if given else by
                 self.turns(node, ast.Range(start, by, stop))
             case ast.Function(body=body):
                 self.statement(body, True)
@@ -325,13 +328,15 @@ class Units(UnitExpressions):
         if not isinstance(node.iterable, ast.Range):
             raise NotStaged("the loop is not over a range", node.iterable.span)
         given = node.iterable
-        step = None if given.step is None else self.value(given.step)
-        if step is not None and not (
-            isinstance(step, ast.Literal) and type(step.value) is int and step.value
-        ):
-            raise NotStaged("the step of the range is no integer that is known", given.span)
-        ends = self.several((given.start, given.stop))
-        start, stop = (self.expression_of(end, given.span) for end in ends)
+        parts = (given.step or ast.Literal(1), given.start, given.stop)
+        found = [self.expression_of(part, given.span) for part in self.several(parts)]
+        step, start, stop = found
+        if not isinstance(step, ast.Literal):
+            step = self.kept(step)
+            is_step = ast.Call(ast.Variable("!="), (step, ast.Literal(0)), span=given.span)
+            self.check(is_step, (), given.span)
+        elif type(step.value) is not int or not step.value:
+            raise NotStaged("the step of the range is no integer but 0", given.span)
         self.turns(node, ast.Range(start, step, stop, span=given.span))
 
     def turns(self, node: ast.For, range: ast.Range) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cmp_to_key, partial, wraps
 from typing import Any
 
@@ -360,3 +360,18 @@ _of_string("endswith(s, a)", "whether the string ends with a", str.endswith)
 for _name, _side in (("lpad", "right"), ("rpad", "left")):
     _doc = f"a string of at least n characters, x at its {_side}"
     FUNCTIONS.add(f"{_name}(x, n, s)", _doc, partial(_padded, _name))
+
+
+def joined_vectors(axis: int, parts: Sequence[Any]) -> Any:
+    """Vectors and numbers one below the other (axis 0), if one is empty or holds other values than numbers;
+    None for others."""
+    is_row = all(data.is_number(part) or data.is_vector(part) for part in parts)
+    if axis or not is_row or all(map(_is_of_numbers, parts)):
+        return None
+    each = [[part] if data.is_number(part) else data.entries(part) for part in parts]
+    return data.shaped([entry for entries in each for entry in entries])
+
+
+def _is_of_numbers(value: Any) -> bool:
+    is_list = isinstance(value, (list, data.FinchRange))
+    return not is_list or not isinstance(data.shaped([*value]), list)

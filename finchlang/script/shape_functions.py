@@ -9,9 +9,9 @@ import numpy as np
 
 from finchlang.base.errors import FinchError
 from finchlang.calls.lazy_shape import TensorView, numpy_view
-from finchlang.script.containers import repeat_string, split_string
+from finchlang.script.containers import joined_vectors, repeat_string, split_string
 from finchlang.script.show import kind_of
-from finchlang.script.values import Builtins, FinchRange, is_array
+from finchlang.script.values import Builtins, FinchRange, is_array, is_number, shaped
 from finchlang.syntax.nodes import Call, Extent, Literal, Node, Variable
 
 #: usage and documentation of each
@@ -45,6 +45,8 @@ _USAGES = {
 
 #: those of them that have a meaning for strings, too
 _OF_STRINGS: dict[str, Callable[..., Any]] = {"split": split_string, "repeat": repeat_string}
+#: those of arrays in a row, which take numbers too, with the dimension, counted from 0
+_JOINED = {"vcat": 0, "hcat": 1}
 #: the place, after the tensors, of the argument that is a size and an argument of kernels (as all sizes of
 #: reshape are); other numbers are literals in them
 _SIZES = {"split": 1, "broadcast": 1, "repeat": 1, "tile": 1, "roll": 1}
@@ -68,6 +70,11 @@ def shape_function(usage: str) -> Callable[..., Any]:
         if args and isinstance(args[0], str) and name in _OF_STRINGS:
             return _OF_STRINGS[name](*args)
         values: dict[str, Any] = {}
+        if name in _JOINED:
+            vector = joined_vectors(_JOINED[name], args)
+            if vector is not None:
+                return vector
+            args = tuple(map(_array, args))
         if len(args) == 2 and isinstance(args[1], tuple):  # sizes or modes as a tuple
             args = (args[0], *args[1])
         nodes = list[Node]()
@@ -78,6 +85,8 @@ def shape_function(usage: str) -> Callable[..., Any]:
                 nodes.append(_setting(name, usage, arg, k - (k > first), values))
         call = Call(Variable(name), tuple(nodes))
         view = TensorView(call, values)  # raises if the arguments are wrong
+        if name in _JOINED and all(isinstance(arg, np.ndarray) for arg in args):
+            return _concatenated(_JOINED[name], args, view)
         modes = [arg for arg in args[1:] if type(arg) is int]
         found = numpy_view(name, args[0], modes, view.shape)
         return view if found is None else found
@@ -85,9 +94,24 @@ def shape_function(usage: str) -> Callable[..., Any]:
     return made
 
 
-def _tensor(name: str, value: Any, values: dict[str, Any]) -> Node:
+def _array(value: Any) -> Any:
+    """A number, range or vector of numbers as an array; other values as they are."""
     if isinstance(value, FinchRange):
-        value = np.array(list(value))
+        return np.array(list(value))
+    if isinstance(value, list):
+        return shaped(value)
+    return np.array([value]) if is_number(value) else value
+
+
+def _concatenated(axis: int, arrays: tuple[np.ndarray, ...], view: TensorView) -> np.ndarray:
+    """The view of NumPy's arrays as an array of its own: in a loop, views would nest ever deeper."""
+    wide = [np.asarray(a).reshape(a.shape + (1,) * (view.order - a.ndim)) for a in arrays]
+    found = np.concatenate(wide, axis, dtype=view.dtype, casting="unsafe")
+    return np.asfortranarray(found)
+
+
+def _tensor(name: str, value: Any, values: dict[str, Any]) -> Node:
+    value = value if is_number(value) else _array(value)
     if isinstance(value, TensorView):
         own: dict[str, Node] = {}
         for inner, part in value.values.items():

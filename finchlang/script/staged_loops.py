@@ -65,7 +65,7 @@ class Variant:
     changed: list[GivenName] = field(default_factory=list)
     unbound: frozenset[str] = frozenset()  # names that the file or prompt may not bind
     uses: list[tuple[dict[str, Any], str, Any]] = field(default_factory=list)  # as of UnitNames
-    step: int = 1  # of a range
+    step: int | None = 1  # of a range, None for any
     kernel: UnitKernel | None = None
     leave: tuple[ast.Return, Telling] | None = None  # a `return` in it, and what tells its value
     refusal: NotStaged | None = None
@@ -102,7 +102,7 @@ class Variant:
         """The tensors and numbers that its unit is called with."""
         own = [limit] if unit.is_loop else []
         if left is not None:
-            own += left[0], left[len(left) - 1]
+            own += left[0], left[len(left) - 1], *([left.step] if self.step is None else [])
         count = len(unit.tensors)
         own += [argument[args.VALUE] for argument in arguments[count:]]
         return arguments[:count], own
@@ -296,7 +296,7 @@ class StagedLoops:
     def variant(
         self, loop: StagedLoop, environment: Environment, left: FinchRange | None
     ) -> tuple[Variant, list[Any]] | None:
-        step = left.step if left is not None else 1
+        step = step_of(loop, left)
         for at, variant in enumerate(loop.variants):
             arguments = variant.arguments(environment) if variant.step == step else None
             if arguments is not None:
@@ -311,7 +311,7 @@ class StagedLoops:
         from finchlang.script.as_unit import Units
 
         units = Units(environment, self.evaluate, self.choices)
-        variant = Variant(step=left.step if left is not None else 1)
+        variant = Variant(step=step_of(loop, left))
         try:
             unit = replace(units.unit(loop.node, variant.step), span=loop.node.span)
             kernel = UnitKernel(unit, units.names.formats, *self.choices)
@@ -387,6 +387,13 @@ class StagedLoops:
             assert variant.leave is not None
             node, tell = variant.leave
             raise Leave(node, tell(values, slots))
+
+
+def step_of(loop: StagedLoop, left: FinchRange | None) -> int | None:
+    """The step of the range that a loop is staged for; None if it may be another one in the next run."""
+    range = loop.node.iterable if isinstance(loop.node, ast.For) else None
+    is_known = isinstance(range, ast.Range) and isinstance(range.step, ast.Literal)
+    return 1 if left is None or left.step == 1 else left.step if is_known else None
 
 
 def telling(what: Any) -> Telling:

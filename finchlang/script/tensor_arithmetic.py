@@ -14,6 +14,7 @@ import numpy as np
 from finchlang.base.errors import FinchError
 from finchlang.operators.operator_table import OPERATORS, Operator
 from finchlang.script import values as data
+from finchlang.script.containers import joined_vectors
 from finchlang.script.lazy_values import (
     Identity,
     Pending,
@@ -201,9 +202,10 @@ def elementwise(function: Any, args: list[Any], apply: Callable[..., Any]) -> An
         raise no_match(*filter(None, known)) from None
     are_plain = all(type(a) in (int, float) or getattr(a, "dtype", None) in _PLAIN for a in args)
     parts = [a if s is None else _spread(a, shape) for a, s in zip(args, shapes, strict=True)]
-    if isinstance(function, Operator) and function.name in data.BY_NUMPY and are_plain:
+    by_numpy = data.BY_NUMPY.get(function.name) if isinstance(function, Operator) else None
+    if by_numpy is not None and are_plain and len(parts) == 2:
         with np.errstate(all="ignore"):
-            return np.asfortranarray(data.BY_NUMPY[function.name](*parts))
+            return np.asfortranarray(by_numpy(*parts))
     if are_plain and math.prod(shape) >= LARGE:
         try:
             return lazily().by_elements(function, args)
@@ -246,6 +248,9 @@ def stacked(rows: list[list[Any]]) -> Any:
 
 
 def _joined(axis: int, parts: list[Any]) -> Any:
+    vector = joined_vectors(axis, parts)
+    if vector is not None:
+        return vector
     if any(map(is_lazy, parts)):
         return lazily().stacked(axis, parts)
     arrays = [np.asarray(part) if data.is_number(part) else grid(part) for part in parts]

@@ -141,9 +141,8 @@ class _Values:
                 left = self.left(BREAK, body, known)
                 is_endless = condition == ast.Literal(True) and left
                 return frozenset.intersection(*left) if is_endless else known
-            case ast.For(name, ast.Range(start, _, stop), body):
-                for end in (start, stop):
-                    self.use(end, known)
+            case ast.For(name, ast.Range() as range, body):
+                self.use(range, known)
                 self.left(BREAK, body, known | {name})
                 return known
             case Called(body):

@@ -98,11 +98,14 @@ def _reductions(body: ast.Node) -> dict[ast.Node, list[ast.Assign]]:
 
 def places(machine: Machine, term: ast.Loop, state: State) -> list[Place]:
     """The places that end the loop once all of them are decided: the short-circuit scalars that it reduces
-    into, or else the only place that it reduces into."""
-    reductions = _reductions(term.body) if BREAK in machine.names else {}
+    into, or else the only place that it reduces into. Without the rule Break only scalars that take no
+    NaN any more: elsewhere an update of what is decided changes nothing."""
+    reductions = _reductions(term.body)
     found = [_place(tensor, state, updates) for tensor, updates in reductions.items()]
     decided = [place for place in found if place is not None]
     scalars = [place for place in decided if place.fiber.level.is_short_circuit]
+    if BREAK not in machine.names:
+        return [place for place in scalars if place.fiber.level.element_type.is_float]
     is_all = len(reductions) == 1 and decided and not scalars
     return decided if is_all and _is_pure(term.body, decided[0].tensor) else scalars
 
