@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import signal
 import sys
+from _thread import interrupt_main, start_new_thread
 from argparse import ArgumentParser, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from threading import current_thread, main_thread
+from time import sleep
 from types import ModuleType
+from typing import Any
 
 from .options import BANNER, COMMANDS, DIRECTLY, add_options
 
@@ -38,7 +41,30 @@ def main(argv: Sequence[str] | None = None) -> int:
         from .watch import watched_file
 
         return watched_file(options.file, lambda: perform(options))
-    return perform(options)
+    with _ctrl_c_again():
+        return perform(options)
+
+
+@contextmanager
+def _ctrl_c_again() -> Iterator[None]:
+    """Ctrl-C comes again where Python ignores it: in a finaliser or a callback of a weak reference."""
+    usual = sys.unraisablehook
+
+    def interrupt() -> None:
+        sleep(0.01)  # it is raised as soon as the main thread goes on
+        interrupt_main()
+
+    def again(lost: Any) -> None:
+        if issubclass(lost.exc_type, KeyboardInterrupt):
+            start_new_thread(interrupt, ())
+        else:
+            usual(lost)
+
+    sys.unraisablehook = again
+    try:
+        yield
+    finally:
+        sys.unraisablehook = usual
 
 
 @contextmanager

@@ -72,7 +72,7 @@ def planned(nest: LoopNest, is_dense: bool) -> Plan:
     galloped = tuple([(nest.reads[k], nest.indices[index]) for k, index in at])
     told += "".join([f"; {read.name} is searched by {i.name}" for read, i in galloped])
     format = result_format(nest, followed, order, is_dense)
-    is_narrow = any([level.index_type.bits < 64 for level in level_of(format).levels()])
+    is_narrow = any([type.bits < 64 for type in _index_types(nest)])
     is_counted = is_choice or meets or is_narrow or bool(nest.reduced and nest.kept)
     return Plan(order, format, followed, galloped, told, is_counted, nest.counts().entries)
 
@@ -164,21 +164,26 @@ def result_format(
     return permuted(level, permutation)
 
 
+def _index_types(nest: LoopNest) -> list[Type]:
+    """Those of the lists of all operands."""
+    levels = [level for read in nest.reads if read.is_sparse for _, level in read.levels()]
+    return [level.index_type for level in levels if not level.is_dense]
+
+
 def index_type(nest: LoopNest) -> Type:
     """The index type of a result's lists: the widest of its operands, if that holds the extents and as many
     entries as there may be."""
-    sparse, most = [read for read in nest.reads if read.is_sparse], 0.0
-    listed = [
-        level.index_type for read in sparse for _, level in read.levels() if not level.is_dense
-    ]
-    for read in sparse:
+    most = 0.0
+    for read in nest.reads:
+        if not read.is_sparse:
+            continue
         rest = [index for index in nest.kept if index not in read.own]
         is_known = not read.is_made and not read.is_reshaped
         count = read.stored if is_known else prod([nest.extents[index] for index in read.own])
         # a program serves operands of up to twice the number of entries
         most += 2 * count * prod([nest.extents[index] for index in rest])
     most = max([most, *[nest.extents[index] for index in nest.kept]])
-    found = max(listed, key=lambda type: type.highest, default=Int64)
+    found = max(_index_types(nest), key=lambda type: type.highest, default=Int64)
     return found if most <= found.highest else Int64
 
 

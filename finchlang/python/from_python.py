@@ -13,7 +13,7 @@ from finchlang.script.show import kind_of
 from finchlang.script.values import array_literal, is_number
 from finchlang.syntax import nodes as ast
 from finchlang.syntax.types import foreign, type_of_dtype
-from finchlang.tensors.adopt import as_tensor, is_pydata
+from finchlang.tensors.adopt import as_tensor, is_pydata, is_scipy
 from finchlang.tensors.array_base import ArrayMethods, LazyTensor, TensorBase
 from finchlang.tensors.entries import masked_entries
 from finchlang.tensors.formats import MODES, parse_format
@@ -66,7 +66,7 @@ def from_python(value: Any, name: str = "x") -> Any:
         what = f"an object {library}.{type(value).__name__}"
         message = f"{what} is not taken, an array of NumPy with its values is"
         raise FinchError("type", message, None, f"`{next(ways, f'np.asarray({name})')}`")
-    dtype = getattr(value, "dtype", None) if library in ("numpy", "scipy") else None
+    dtype = getattr(value, "dtype", None) if library == "numpy" or is_scipy(value) else None
     if isinstance(dtype, np.dtype) and type_of_dtype(dtype.newbyteorder("=")) is None:
         what = "a number" if isinstance(value, np.generic) else "an array"
         hint = f"`{name}.astype(float)` has one, if these are numbers"

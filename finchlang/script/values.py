@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from functools import cache, lru_cache, partial, reduce
@@ -100,6 +101,22 @@ class FinchRange:
         start, step, stop = (p.item() if isinstance(p, np.integer) else p for p in parts)
         return start, step, stop
 
+    @cached_property
+    def _parts(self) -> tuple[int, int, int] | None:
+        """Start and step in parts of a whole, and the whole, of a range such as 0:0.1:1, whose third
+        element is 0.2 and whose fourth is 0.3; None if they are no simple fractions."""
+        from fractions import Fraction  # late: few ranges are of floats
+
+        start, step, _ = self._exact
+        are_plain = type(start) in (int, float) and type(step) in (int, float)
+        if not are_plain or type(start) is type(step) is int:
+            return None
+        first, by = (Fraction(part).limit_denominator(1_000_000) for part in (start, step))
+        if float(first) != start or float(by) != step:
+            return None
+        whole = math.lcm(first.denominator, by.denominator)
+        return int(first * whole), int(by * whole), whole
+
     def __len__(self) -> int:
         return self._length
 
@@ -107,9 +124,13 @@ class FinchRange:
     def _length(self) -> int:
         start, step, stop = self._exact
         if all(isinstance(part, int) for part in (start, step, stop)):
-            return max(0, (stop - start) // step + 1)
-        # a stop that is missed only by rounding is included
-        return max(0, math.floor((stop - start) / step + 1e-9) + 1)
+            count = (stop - start) // step + 1
+        else:  # a stop that is missed only by rounding is included
+            steps = (stop - start) / step + 1e-9
+            count = math.floor(steps) + 1 if math.isfinite(steps) else sys.maxsize + 1
+        if count > sys.maxsize:
+            raise FinchError("resource", f"the range {self} has too many elements")
+        return max(0, count)
 
     def after(self, count: int) -> FinchRange:
         """The range without its first elements."""
@@ -134,6 +155,9 @@ class FinchRange:
 
     def _element(self, k: int) -> Any:
         start, step, _ = self._exact
+        if self._parts is not None:
+            first, by, whole = self._parts
+            return (first + k * by) / whole
         is_narrow = isinstance(self.start, np.integer) and type(self.start) is type(self.stop)
         return type(self.start)(start + k * step) if is_narrow else start + k * step
 

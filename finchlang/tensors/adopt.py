@@ -40,7 +40,7 @@ def as_tensor(value: Any) -> AnyTensor | None:
     if isinstance(value, np.ndarray):
         return _from_array(value)
     if is_pydata(value):
-        return _from_coordinates(value.asformat("coo"), value.fill_value)
+        return _from_coordinates(_coordinates(value, "PyData"), value.fill_value)
     return _from_scipy(value) if is_scipy(value) else None
 
 
@@ -49,7 +49,8 @@ def is_pydata(value: Any) -> bool:
 
 
 def is_scipy(value: Any) -> bool:
-    return type(value).__module__.startswith("scipy.sparse")
+    """Whether a value is a matrix or array of SciPy, which its linear operators are not."""
+    return type(value).__module__.startswith("scipy.sparse._")
 
 
 @lru_cache(1024)
@@ -117,7 +118,7 @@ def _listed_in_order(matrix: Any) -> Tensor | None:
     again; None for another, or one of fewer entries than columns."""
     if matrix.format != "coo":
         return None
-    data, coordinates = _part(matrix, "data"), matrix.coords
+    data, coordinates = _part(matrix, "data"), _coordinates(matrix, "SciPy").coords
     is_listed = all(part.shape == data.shape for part in coordinates)
     if not is_listed or len(data) < max(matrix.shape[1], 1):
         return None
@@ -186,10 +187,7 @@ def _in_order(matrix: Any, parts: tuple[np.ndarray, ...]) -> Any:
 
 def _checked_coordinates(array: Any) -> Any:
     """The array as COO, its coordinates checked: SciPy does not check them before it sorts by them."""
-    try:
-        found = array.tocoo()
-    except (ValueError, IndexError, TypeError) as error:
-        raise FinchError("bounds", f"corrupt SciPy array: {error}") from None
+    found = _coordinates(array, "SciPy")
     for coordinates in found.coords:
         if coordinates.shape != found.data.shape:
             raise FinchError("bounds", "corrupt SciPy array: its parts are of different lengths")
@@ -198,6 +196,34 @@ def _checked_coordinates(array: Any) -> Any:
             raise FinchError("type", message)
     check_within(found.coords, found.shape, "corrupt SciPy array: ")
     return found
+
+
+def _coordinates(array: Any, library: str) -> Any:
+    """The array as its library makes it COO. Raises FinchError "bounds" for one whose parts do not fit."""
+    try:
+        _check_lengths(array)
+        found = array.tocoo() if library == "SciPy" else array.asformat("coo")
+        if len(found.coords) != len(found.shape) or not hasattr(found.data, "shape"):
+            raise ValueError("it has no coordinates for each mode, or no data")
+    except (ValueError, IndexError, TypeError, AttributeError, ArithmeticError) as error:
+        raise FinchError("bounds", f"corrupt {library} array: {error}") from None
+    return found
+
+
+def _check_lengths(array: Any) -> None:
+    """Raises ValueError for LIL and DIA arrays of which SciPy would read or write beyond the parts."""
+    if array.format == "lil":
+        lists = [[len(row) for row in part] for part in (array.rows, array.data)]
+        fits = lists[0] == lists[1] and len(lists[0]) == array.shape[0]
+    elif array.format == "dia":
+        most = max(np.iinfo(np.int32).max, *array.shape)
+        fits = array.data.ndim == 2 and array.offsets.shape == array.data.shape[:1]
+        fits = fits and array.offsets.dtype.kind in "iu"
+        fits = fits and not np.any((array.offsets > most) | (array.offsets < -most))
+    else:
+        return
+    if not fits:
+        raise ValueError("its parts do not fit each other")
 
 
 def _is_sound(data: np.ndarray, idx: np.ndarray, ptr: np.ndarray, rows: int, fibers: int) -> bool:

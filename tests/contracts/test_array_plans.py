@@ -213,6 +213,14 @@ def test_results_store_what_their_operands_do(make: Any, format: str | None, sto
     assert found.fill == expression.fill and isinstance(xp.compute(xp.sum(found)), Scalar)
 
 
+def test_small_operands_keep_narrow_indices_after_large_ones() -> None:
+    """A result of many coordinates has wide indices; its plan serves no small operands."""
+    for size, format in (10**5, "SparseList(Element(0.0))"), (5, "SparseList{Int32}(Element(0.0))"):
+        array = xp.asarray(sp.csr_matrix(([1.0], ([2], [3])), shape=(size, size)))
+        found = xp.compute(xp.reshape(array, -1) * 7)
+        assert str(found.format) == format
+
+
 #: functions of an array and a number, and numbers for which zeros stay what they are
 OTHER_NUMBERS: dict[str, tuple[Callable[[Any, Any, Any], Any], list[Any]]] = {
     "comparison": (lambda f, a, n: a > n, [0.5, 5.0, 1e300, np.inf]),

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import numpy as np
@@ -143,6 +144,21 @@ def test_an_interrupt_is_no_bug(
     assert main(["run", write("x = 1")]) == 130
     err = capsys.readouterr().err
     assert "interrupted" in err and "Traceback" not in err
+
+
+def test_an_interrupt_that_python_ignores_comes_again(write: Write, monkeypatch) -> None:
+    class Interrupted:
+        def __del__(self) -> None:
+            raise KeyboardInterrupt
+
+    def run(*_: object) -> None:
+        Interrupted()
+        for _round in range(6000):
+            sleep(0.01)
+        raise AssertionError("it is lost")
+
+    monkeypatch.setattr(Session, "run_file", run)
+    assert main(["run", write("x = 1")]) == 130
 
 
 def test_an_interrupted_program_ends_at_once(write: Write) -> None:

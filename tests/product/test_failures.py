@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-import scipy.sparse
+import scipy.sparse.linalg
 from alarms import alarmed, arm, ctrl_c
 
 from finchlang import FinchError, Scalar, Session, array
@@ -167,6 +167,38 @@ def test_scripts_give_scipy_no_corrupt_matrix(name: str) -> None:
             session.run(text, "script")
     with pytest.raises(FinchError, match="corrupt SciPy matrix"):
         array.linalg.solve(matrix, np.ones(3))
+
+
+#: what is wrong with an array of another container, and what makes it so
+MISMATCHED: dict[str, tuple[str, Callable[[Any], Any]]] = {
+    "fewer offsets": ("dia", lambda m: setattr(m, "offsets", m.offsets[:1])),
+    "a huge offset": ("dia", lambda m: setattr(m, "offsets", m.offsets.astype(int) + (1 << 32))),
+    "offsets of floats": ("dia", lambda m: setattr(m, "offsets", m.offsets + 0.5)),
+    "more values than columns": ("lil", lambda m: m.data[0].extend([1.0] * 99)),
+    "fewer values than columns": ("lil", lambda m: m.data[0].clear()),
+    "fewer rows": ("lil", lambda m: setattr(m, "rows", m.rows[:1])),
+    "no row": ("lil", lambda m: m.rows.__setitem__(0, None)),
+    "blocks of no entries": ("bsr", lambda m: setattr(m, "data", np.zeros((3, 0, 0)))),
+    "no coordinates": ("coo", lambda m: setattr(m, "coords", ())),
+}
+
+
+@pytest.mark.parametrize("name", MISMATCHED)
+def test_parts_of_scipy_arrays_that_do_not_fit(name: str) -> None:
+    """SciPy itself reads and writes outside of its arrays for some of them."""
+    format, change = MISMATCHED[name]
+    matrix, session = _matrix().asformat(format), Session(output=lambda text: None)
+    change(matrix)
+    session["B"], session["s"] = matrix, Scalar(0.0)
+    for text in "sum(B)", "println(B)", "@finch for j = _, i = _; s[] += B[i, j]; end":
+        with pytest.raises(FinchError, match="corrupt SciPy array"):
+            session.run(text, "script")
+
+
+def test_a_linear_operator_of_scipy_is_no_matrix() -> None:
+    operator = scipy.sparse.linalg.aslinearoperator(np.eye(3))
+    with pytest.raises(FinchError, match="a name cannot be bound to a MatrixLinearOperator"):
+        Session()["B"] = operator
 
 
 def test_a_matrix_of_scipy_is_copied_and_printed_as_a_tensor() -> None:
