@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from finchlang.algebra.program_context import INIT, Format, ProgramContext, mask_sizes, root
 from finchlang.base.errors import FinchError
 from finchlang.levels.level import Level, level_of
-from finchlang.levels.looplets import Looplet, Sequence, may_be_missing
+from finchlang.levels.looplets import Sequence, is_payload, may_be_missing
 from finchlang.operators.operator_table import SELECT, literal_type, operator
 from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.types import Bool, Int64, Type, UInt8, can_store
@@ -149,7 +149,7 @@ def is_there(node: ast.Node) -> bool:
     """Whether an expression cannot turn out missing; while it can, no other argument decides a call of it.
     A sequence whose beginning a loop has left behind counts as one that can."""
     if isinstance(node, ast.Access):
-        is_open = len(node.indices) > 1 or not isinstance(node.tensor, Looplet)
+        is_open = len(node.indices) > 1 or is_payload(node.tensor)
         may_miss = node.may_miss and (is_open or may_be_missing(node.tensor))
         places = (*node.indices, *node.captured, node.tensor)
         return not may_miss and not _is_begun(node) and all(map(is_there, places))

@@ -395,6 +395,16 @@ def at_point(host: Host, node: Any, i: Expr) -> ast.Node:
     raise Bug(f"nothing is at a place of {node}")
 
 
+def is_payload(node: ast.Node) -> bool:
+    """Whether no looplet is left of `node`, or only choices among payloads."""
+    match node:
+        case Switch(_, head, tail):
+            return is_payload(head) or is_payload(tail)
+        case Choice():
+            return any(map(is_payload, node.nodes))
+    return not isinstance(node, Looplet)
+
+
 def may_be_missing(looplet: ast.Node) -> bool:
     """Whether a payload in `looplet`, a nest over the last remaining dimension, may be `missing`.
     Wrappers put runs of it before and after a tensor, never between its entries; only a product (Blocks)
