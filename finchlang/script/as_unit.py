@@ -11,7 +11,7 @@ from finchlang.calls.environment import assigned_names
 from finchlang.functions import unit as loop_ir
 from finchlang.script.as_operator import WORDS
 from finchlang.script.functions import PREDEFINED, FinchFunction
-from finchlang.script.unit_expressions import UnitExpressions
+from finchlang.script.unit_expressions import LAZY, UnitExpressions
 from finchlang.script.unit_names import (
     RETURNED,
     CallFrame,
@@ -186,6 +186,12 @@ class Units(UnitExpressions):
 
     def let(self, node: ast.Let) -> Any:
         targets, op, given = node.targets, node.op, node.value
+        if (
+            op is not None
+            and isinstance(targets[0], ast.Subscript)
+            and self.calls_in(targets[0].indices)
+        ):
+            return self.update(node, targets[0])
         if op is not None:
             given = ast.Call(ast.Variable(op, span=node.span), (targets[0], given), span=node.span)
         if len(targets) == 1:
@@ -204,6 +210,30 @@ class Units(UnitExpressions):
         for target, value in zip(targets, found, strict=False):
             self.store(target, value)
         return tuple(found)
+
+    def update(self, node: ast.Let, target: ast.Subscript) -> Any:
+        """`A[f(x)] += value`: the indices are computed once, and are names of a scope of their own."""
+        slot, _ = self.slot_of(self.value(target.object), target.span)
+        found, around = self.indices(target, slot), self.frame
+        names = [f"index {k}" for k in range(len(found))]
+        frame = self.enter(frozenset(names))
+        for name, index in zip(names, [*map(self.kept, found)], strict=True):
+            self.names.assign((id(frame), name), index, target.span)
+        kept = tuple([ast.Variable(name, span=target.span) for name in names])
+        value = self.let(replace(node, targets=(replace(target, indices=kept),)))
+        self.frame = around
+        return value
+
+    def calls_in(self, nodes: tuple[ast.Node, ...]) -> bool:
+        """Whether functions of the script are called in them, which may change something."""
+        calls = [n for node in nodes for n in trees.walk(node)]
+        names = [
+            n.op
+            for n in calls
+            if isinstance(n, (ast.Call, ast.KeywordCall)) and isinstance(n.op, ast.Variable)
+        ]
+        meant = [self.meaning(op.name, op.span) for op in names if op.name not in LAZY]
+        return any(isinstance(m, Static) and isinstance(m.value, FinchFunction) for m in meant)
 
     def store(self, target: ast.Node, value: Any) -> None:
         """Assign a value to a name or to an entry of a tensor."""

@@ -111,9 +111,9 @@ class UnitExpressions(UnitTensors):
         given: tuple[ast.Node, ...],
         keywords: tuple[tuple[str, ast.Node], ...] = (),
     ) -> Any:
-        meant = self.meaning(op.name, op.span) if op.name not in _LAZY else None
+        meant = self.meaning(op.name, op.span) if op.name not in LAZY else None
         function = meant.value if isinstance(meant, Static) else None
-        if meant is None or (isinstance(function, Operator) and function.name in _LAZY):
+        if meant is None or (isinstance(function, Operator) and function.name in LAZY):
             return self.lazily(op, given, node.span)
         if isinstance(function, FinchFunction):
             values = self.several((*given, *(value for _, value in keywords)))
@@ -187,4 +187,5 @@ class UnitExpressions(UnitTensors):
         return ast.Call(replace(found, span=span), tuple(exprs), span=span)
 
 
-_LAZY = ("&&", "||", "ifelse")
+#: operators that may not evaluate all operands
+LAZY = ("&&", "||", "ifelse")

@@ -391,6 +391,17 @@ def test_a_number_may_become_what_is_known(value: str) -> None:
     assert repr(one["x"]) == repr(one["y"]) == repr(other["x"]) == repr(other["y"])
 
 
+def test_the_index_of_an_update_is_computed_once() -> None:
+    session = Session()
+    session.run(
+        "c = [0]; v = [0, 0, 0]\nfunction turn()\n    c[1] += 1\n    c[1] % 3 + 1\nend\n"
+        "for k = 1:2000\n    v[turn()] += k\nend"
+    )
+    assert session.staged[0].endswith("is staged")
+    assert session["c"].tolist() == [2000]
+    assert session["v"].tolist() == [sum(range(first, 2001, 3)) for first in (3, 1, 2)]
+
+
 @pytest.mark.parametrize("work", ["n += k", "@finch s[] += 1"])
 def test_new_values_in_each_short_run_are_not_compiled_each_time(work: str) -> None:
     """Each run takes a text of its own, so that no unit is for two of them; a long run is whole still."""
