@@ -201,8 +201,11 @@ def _checked_coordinates(array: Any) -> Any:
 def _coordinates(array: Any, library: str) -> Any:
     """The array as its library makes it COO. Raises FinchError "bounds" for one whose parts do not fit."""
     try:
-        _check_lengths(array)
-        found = array.tocoo() if library == "SciPy" else array.asformat("coo")
+        if library == "SciPy":
+            _check_lengths(array)
+            found = array.tocoo()
+        else:
+            found = array.asformat("coo")
         if len(found.coords) != len(found.shape) or not hasattr(found.data, "shape"):
             raise ValueError("it has no coordinates for each mode, or no data")
     except (ValueError, IndexError, TypeError, AttributeError, ArithmeticError) as error:

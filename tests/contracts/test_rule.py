@@ -237,7 +237,7 @@ P = Tensor(SparseList(SparseList(SparseList(Element(0.0)))), 3, 3, 3)
 @finch begin Q .= 0; for k = 1:3, j = 1:3, i = 1:3; if i != j; Q[i, j, k] = i + k end end end
 @finch begin P .= 0; for k = 1:3, j = 1:3, i = 1:3; if j != k; P[i, j, k] = i * j end end end
 L = Tensor(SparseList(Element(0.0)), 0 .- [1.0, 1.0, 2.0, 3.0, 4.0, 0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0])
-y = zeros(12); z = ones(12); c = Scalar(0); p = ShortCircuitScalar(0.0); s = Scalar(0.0)
+y = zeros(12); z = ones(12); c = Scalar(0); p = ShortCircuitScalar(0); s = Scalar(0.0)
 C = Tensor(SparseList(Element(0.0)), 12); D = Tensor(Dense(SparseList(Element(0.0))), 12, 12)
 E = Tensor(SparseList(SparseList(Element(0.0))), 12, 12); w = Tensor(SparseByteMap(Element(0.0)), 12)
 T = Tensor(SparseList(SparseList(SparseList(Element(0.0)))), 3, 3, 3)
@@ -276,7 +276,7 @@ KERNELS = [
     "C .= 0; for i = _; C[i] = V1[i] end",
     "T .= 0; for k = _, j = _, i = _; T[i, j, k] = Q[i, j, k] + P[i, j, k] end",
     "W .= 0; for n = _, k = _, j = _, i = _; W[i, j, k, n] = xor(U[i, j, k, n], O[i, j, k, n]) end",
-    "p .= 0; for i = _; p[] <<choose(0.0)>>= V1[i] end",
+    "p .= 0; for i = _; p[] <<choose(0)>>= ifelse(V1[i] > 0, i, 0) end",
     "s .= 0; for i = _; s[] += l[i] * z[i] end; for j = _; s[] += g[j] * l[j] end",
     "s .= 0; for k = 1:9; for i = _; s[] += V1[i] end end",
     "c .= 0; for i = _; c[] += (I[i] + c0) * 2 end",
