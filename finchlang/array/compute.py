@@ -14,6 +14,7 @@ from finchlang.array.expression import Array, Expression, Leaf
 from finchlang.array.logical.stats import entries_of
 from finchlang.array.operands import as_expression
 from finchlang.array.to_program import Lowering, Program, plain
+from finchlang.base.locks import keep
 from finchlang.calls.runner import OWN
 from finchlang.levels.element import typed_literal
 from finchlang.levels.level import Swizzled, level_of
@@ -120,16 +121,10 @@ def _program(
         # other counts often give an equal kernel: the same object, so that it is not compiled again
         program = replace(program, kernel=_kernels.setdefault(program.kernel, program.kernel))
         if program.is_counted:
-            _keep(_programs, (*usual, *magnitudes), program)
-        _keep(_programs, usual, program)
-        _keep(_kernels, program.kernel, program.kernel)
+            keep(_programs, (*usual, *magnitudes), program, PROGRAMS)
+        keep(_programs, usual, program, PROGRAMS)
+        keep(_kernels, program.kernel, program.kernel, PROGRAMS)
     return program
-
-
-def _keep(kept: dict[Any, Any], key: Any, value: Any) -> None:
-    if key not in kept and len(kept) >= PROGRAMS:
-        del kept[next(iter(kept))]
-    kept[key] = value
 
 
 def _bound(program: Program, nodes: list[Expression]) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Locks that neither a signal's handler nor a forked process waits for, and a property without one."""
+"""Locks that neither a signal's handler nor a forked process waits for, and what does without one."""
 
 from __future__ import annotations
 
@@ -44,6 +44,17 @@ def free_at_fork(lock: Callable[[], RLock | None]) -> None:
     loaded. It is taken last: a thread with a lock of ours may take it wherever the garbage collector frees
     an object of the library."""
     _locks.insert(0, lock)
+
+
+def keep(kept: dict[Any, T], key: Any, value: T, most: int) -> T:
+    """The value, kept under `key` as the newest of at most so many, which a dict keeps in order. Another
+    thread or a signal's handler may do the same in between, so nothing iterates over it."""
+    kept.pop(key, None)
+    excess = len(kept) - most + 1
+    for oldest in list(kept)[:excess] if excess > 0 else ():
+        kept.pop(oldest, None)
+    kept[key] = value
+    return value
 
 
 class cached_property(Generic[T]):  # named as what it replaces

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from finchlang.base.errors import Bug, FinchError, Note
+from finchlang.base.locks import keep
 from finchlang.calls import substitute
 from finchlang.calls.arguments import KIND, NUMBER, VALUE, Argument, describe, memory_of
 from finchlang.calls.call import Values, check_outputs, is_calling, one_call_at_a_time
@@ -173,14 +174,10 @@ class Runner:
         raise Bug("only sessions have the denotation")
 
     def _site(self, node: ast.KernelNode) -> CallSite:
-        site = self._sites.pop(id(node), None)
+        site = self._sites.get(id(node))
         if site is None:
-            choices = self.rules, self.workspaces, self.checked
-            site = CallSite(node, choices, self.operation)
-            if len(self._sites) >= SITES:
-                del self._sites[next(iter(self._sites))]
-        self._sites[id(node)] = site  # a dict keeps its order: the first is the least recently used
-        return site
+            site = CallSite(node, (self.rules, self.workspaces, self.checked), self.operation)
+        return keep(self._sites, id(node), site, SITES)
 
     def run_kernel(self, kernel: ast.KernelNode, values: dict[str, Any]) -> Any:
         """Run a kernel on the values of its names. A result that cannot be changed in place replaces its

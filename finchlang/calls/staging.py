@@ -14,7 +14,7 @@ from finchlang.algebra.expression_types import with_fills, with_presence
 from finchlang.algebra.program_context import Format, ProgramContext
 from finchlang.algebra.sparsity_pattern import with_spaces, wrong_fills
 from finchlang.base.disk_cache import DiskCache
-from finchlang.base.locks import cached_property
+from finchlang.base.locks import cached_property, keep
 from finchlang.calls.arguments import ARRAYS, COUNTERS, SHAPE, Argument, in_use
 from finchlang.calls.call import Made, Outcome, Values
 from finchlang.calls.compile_cache import Signature
@@ -229,11 +229,8 @@ def staged(
     if program.span is None:  # nodes compare without the places that errors tell
         return kind(program, formats, choices, signature)
     key = program, program.span, tuple(formats.items()), choices, tuple(POLICIES.items())
-    found = _staged.pop(key, None) or kind(program, formats, choices, signature)
-    _staged[key] = found  # a dict keeps its order: the first is the least recently used
-    while len(_staged) > STAGED:
-        _staged.pop(next(iter(_staged)), None)
-    return found
+    found = _staged.get(key) or kind(program, formats, choices, signature)
+    return keep(_staged, key, found, STAGED)
 
 
 def signature_of(normalized: Normalized, program: Node, formats: dict[str, Format]) -> Signature:

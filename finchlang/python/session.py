@@ -9,6 +9,7 @@ from typing import Any
 
 from finchlang.base.errors import FinchError, Span
 from finchlang.base.late import late
+from finchlang.base.locks import keep
 from finchlang.base.paths import read_script
 from finchlang.calls.environment import Environment, Scope
 from finchlang.calls.kernel import CallSite
@@ -107,9 +108,7 @@ class Session(Runner):
                 self.noted(note)
         alone = script.statements[0] if len(script.statements) == 1 else None
         if isinstance(alone, KernelNode) and name is INPUT:
-            if len(self._alone) >= SITES:
-                del self._alone[next(iter(self._alone))]
-            self._alone[text] = self._site(alone)
+            keep(self._alone, text, self._site(alone), SITES)
         return self.execute(script)
 
     def execute(self, script: Node) -> Any:

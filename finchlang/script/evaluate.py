@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from finchlang.base.errors import FinchError, Span
+from finchlang.base.locks import keep
 from finchlang.base.paths import read_script
 from finchlang.calls.environment import OUTERMOST, Environment, Scope, assigned_names
 from finchlang.calls.runner import Runner
@@ -86,9 +87,7 @@ class Evaluator(Calls):
         """A script as a closure, cached in case the same one is run again."""
         known = self._ready.get(id(script))
         if known is None:
-            if len(self._ready) >= SCRIPTS:
-                del self._ready[next(iter(self._ready))]
-            known = self._ready[id(script)] = script, self.closure(script, scope)
+            known = keep(self._ready, id(script), (script, self.closure(script, scope)), SCRIPTS)
         return known[1]
 
     def closure(self, node: ast.Node, scope: Scope) -> Closure:

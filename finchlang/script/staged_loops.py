@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from finchlang.base.errors import FinchError
+from finchlang.base.locks import keep
 from finchlang.calls import arguments as args
 from finchlang.calls.call import check_outputs, is_calling, one_call_at_a_time
 from finchlang.calls.environment import Environment
@@ -271,9 +272,7 @@ class StagedLoops:
         before this call."""
         if is_calling() or self.runner.engine not in UNITS:
             return None
-        self.known[id(loop)] = self.known.pop(id(loop), loop)
-        while len(self.known) > KNOWN:  # a dict keeps its order: the first was run longest ago
-            del self.known[next(iter(self.known))]
+        keep(self.known, id(loop), loop, KNOWN)
         for is_new in False, True:
             with one_call_at_a_time:
                 try:
