@@ -50,10 +50,10 @@ def keep(kept: dict[Any, T], key: Any, value: T, most: int) -> T:
     """The value, kept under `key` as the newest of at most so many, which a dict keeps in order. Another
     thread or a signal's handler may do the same in between, so nothing iterates over it."""
     kept.pop(key, None)
-    excess = len(kept) - most + 1
+    kept[key] = value
+    excess = len(kept) - most
     for oldest in list(kept)[:excess] if excess > 0 else ():
         kept.pop(oldest, None)
-    kept[key] = value
     return value
 
 
