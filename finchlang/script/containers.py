@@ -104,7 +104,7 @@ def _sorted(
     if not is_plain or dims is None:
         one_dimension("sort", value)
     if is_plain and (dims is not None or data.dense(value).dtype.kind in "iuf"):
-        (axis,) = axes_of(value, 1 if dims is None else dims) or (0,)
+        (axis,) = axes_of(value, 1 if dims is None else data.whole(dims, "a dimension")) or (0,)
         found = np.sort(data.dense(value), axis=axis)
         return np.asfortranarray(np.flip(found, axis) if data.truth(rev) else found)
     return data.shaped([v for v, _ in _ordered(call, list(data.entries(value)), by, lt, rev)])
