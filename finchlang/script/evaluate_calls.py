@@ -198,7 +198,7 @@ class Calls(Expressions):
                     raise FinchError("type", message, span, "write `compute(x)` for a lazy `x`")
                 if function.name in MATRIX and any(map(data.is_array, args)):
                     return MATRIX[function.name](*args)
-                return data.operate(function, args)
+                return data.directly(function, args)
             if isinstance(function, functions.LevelName):
                 return level_or_scalar(function.name, function.parameters, tuple(args))
             if isinstance(function, Identity):
