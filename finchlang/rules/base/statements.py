@@ -81,8 +81,8 @@ def define(machine: Machine, term: ast.Node, state: State) -> Step | None:
 
 
 def _with_extent(machine: Machine, term: ast.Define, state: State) -> Step:
-    """Define, where the variable stands for an extent. Sizes that its `meet` has found equal become the same
-    expression, in tensors and in extents that are known already."""
+    """Define, where the variable stands for an extent. Sizes that its `meet` has found equal become the
+    same expression, in tensors and in extents that are known already."""
     state = expressions.with_sizes(term.value, state)
     start, stop, others = expressions.evaluate_extent(term.value, state, machine)
     tensors = {
