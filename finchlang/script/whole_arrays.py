@@ -97,9 +97,9 @@ def _total(name: str, operator: str, ufunc: Any, call: Call, function: Any, valu
     """A reduction of all entries: by NumPy for arrays, by the operator for other values."""
     if function:
         value = data.shaped([call(*function, x) for x in data.entries(value)])
-    is_whole = isinstance(value, np.ndarray) and value.dtype in _OWN
-    by_numpy = name == "sum" or 0 not in getattr(value, "shape", (0,))
-    if data.is_array(value) and by_numpy and (name != "prod" or is_whole):
+    is_own = isinstance(value, np.ndarray) and value.dtype in _OWN
+    has_total = name == "sum" or (0 in getattr(value, "shape", ())) == (name == "prod")
+    if data.is_array(value) and (has_total or is_own and name == "prod"):
         return data.plain(data.reduced(ufunc, value))
     if isinstance(value, data.FinchRange) and len(value) > 2 and name != "prod":
         ends = value[0], value[len(value) - 1]
@@ -114,7 +114,7 @@ def _total(name: str, operator: str, ufunc: Any, call: Call, function: Any, valu
 
 
 def _mean(call: Call, function: Any, value: Any) -> Any:
-    found = [call(*function, x) for x in data.entries(value)] if function else value
+    found = call.each(*function, value) if function else value
     count = math.prod(data.shape_of(found) or (len(list(data.entries(found))),))
     if not count:
         raise FinchError("type", "mean of nothing")
@@ -263,9 +263,9 @@ def _mapreduced(call: Call, function: Any, operator: Any, *values: Any, **how: A
 def _mapped(call: Call, function: Any, *values: Any) -> Any:
     if not values:
         raise FinchError("type", "map takes a function and arrays", hint="map(x -> x^2, [1, 2])")
-    found = [call(function, *each) for each in zip(*map(data.entries, values), strict=False)]
+    found = call.each(function, *values)
     if len(values) == 1 and isinstance(values[0], tuple):
-        return tuple(found)
+        return tuple(data.entries(found))
     shapes = {tuple(v.shape) for v in values if data.is_array(v)}
     return data.shaped(found, shapes.pop() if len(shapes) == 1 else None)
 
