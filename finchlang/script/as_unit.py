@@ -267,6 +267,9 @@ class Units(UnitExpressions):
         found = self.value(condition)
         holds = self.expression_of(found, condition.span)
         said = said or (ast.Text((condition.span.text if condition.span else "?",)),)
+        self.ensure(holds, said, span)
+
+    def ensure(self, holds: ast.Node, said: tuple[ast.Node, ...], span: Span | None) -> None:
         failing, _ = self.names.within(lambda: self.fail(said, "assertion failed: ", span))
         arms = (holds, ast.Script(())), (ast.Literal(True), failing)
         self.emit(ast.If(arms, span=span))
@@ -343,7 +346,7 @@ class Units(UnitExpressions):
         if not isinstance(step, ast.Literal):
             step = self.kept(step)
             is_step = ast.Call(ast.Variable("!="), (step, ast.Literal(0)), span=given.span)
-            self.check(is_step, (), given.span)
+            self.ensure(is_step, (ast.Text(("the step is 0",)),), given.span)
         elif type(step.value) is not int or not step.value:
             raise NotStaged("the step of the range is no integer but 0", given.span)
         self.turns(node, ast.Range(start, step, stop, span=given.span))

@@ -345,10 +345,7 @@ def split_string(string: str, sign: Any = None) -> list[str]:
 
 
 def repeat_string(string: str, count: Any) -> str:
-    n = data.whole(count, "how often")
-    if n < 0:
-        raise FinchError("type", "a string cannot be repeated less than 0 times")
-    return repeated(string, n)
+    return repeated(string, data.whole(count, "how often"))
 
 
 def _of_string(usage: str, doc: str, function: Callable[..., Any]) -> None:

@@ -246,6 +246,8 @@ class RunOfLoop:
     def __init__(self, loops: StagedLoops, loop: StagedLoop, found: Any, count: int | None):
         self.loops, self.loop, self.begin, self.tries = loops, loop, loops.rounds_begun, TRIES
         self.found, self.count, self.is_long = found, count, False
+        #: so many rounds come before the entries are made an array, as that is not for nothing
+        self.first = 0 if count is None or type(found) in (FinchRange, np.ndarray) else count // 16
 
     def rest(self, environment: Environment, round: int) -> int | None:
         """How many rounds from this one on were done now, OVER for all of them, None if none can be."""
@@ -258,7 +260,7 @@ class RunOfLoop:
         begun = loops.rounds_begun - self.begin
         if not self.is_long and begun + left >= loop.price:
             self.is_long, self.tries = True, TRIES
-        is_tried = bool(self.tries) and (left > 0 or count is None)
+        is_tried = bool(self.tries) and round >= self.first and (left > 0 or count is None)
         if is_tried and loop.is_due(environment, begun, left):
             may_make = self.is_long or not loop.is_varied
             range, within = loop.given(self.found, environment)

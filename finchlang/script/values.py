@@ -20,7 +20,7 @@ from finchlang.host.ir import Var
 from finchlang.host.primitives import as_function
 from finchlang.operators.operator import wrong_count
 from finchlang.operators.operator_table import OPERATORS, Operator
-from finchlang.script.show import check_depth, joined, kind_of, text
+from finchlang.script.show import check_depth, joined, kind_of, repeated, text
 from finchlang.syntax.nodes import MISSING
 from finchlang.syntax.types import Bool, Float64, Int64, Pair, Type, promote, type_of_value
 from finchlang.tensors.adopt import as_tensor, is_scipy
@@ -348,6 +348,8 @@ def operate(op: Operator, args: list[Any]) -> Any:
         if op.name in ("<", "<=", ">", ">="):
             order = (args[0] > args[1]) - (args[0] < args[1])
             return operate(op, [order, 0])
+    if op.name == "^" and isinstance(args[0], str) and type(args[1]) is int:
+        return repeated(args[0], args[1])
     if op.name == "=>" and len(args) == 2:
         return Pair(*args)
     if op.name in ("first", "last") and len(args) == 1 and not isinstance(args[0], Pair):
