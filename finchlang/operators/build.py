@@ -262,7 +262,8 @@ def conversion(type: Type, a: Expr) -> Expr:
 def cannot_hold(type: Type, a: Expr) -> Expr:
     """Whether a number has no value in an integer type: a fraction, out of range, NaN."""
     if not a.type.is_float:
-        is_low, is_high = const(False), const(False)
+        is_low: Expr = const(False)
+        is_high: Expr = const(False)
         if a.type.kind in ("int", "uint"):
             if a.type.lowest < type.lowest:
                 is_low = op("lt", a, const(type.lowest, a.type))

@@ -292,7 +292,9 @@ def _of_integers(name: str, function: Callable[..., int], *args: Any) -> int:
         raise FinchError("bounds", f"{name} takes no negative numbers") from None
     if found > types.Int64.highest:
         called = f"{name}({', '.join(map(str, given))})"
-        raise FinchError("bounds", f"Int64 cannot hold {called}", hint="floats are larger: prod(1.0:n)")
+        raise FinchError(
+            "bounds", f"Int64 cannot hold {called}", hint="floats are larger: prod(1.0:n)"
+        )
     return found
 
 

@@ -32,8 +32,9 @@ def _growing(usage: str, doc: str, change: Callable[..., Any]) -> None:
             hint = "a vector that grows begins as `x = []`; `vcat(x, y)` makes a new array"
             raise FinchError("type", f"{kind_of(vector)} does not change its size", hint=hint)
         if not isinstance(vector, list):
-            hint = EXCHANGED if args and isinstance(args[-1], list) else None
-            raise FinchError("type", f"{kind_of(vector)} is no vector that grows", hint=hint)
+            exchanged = EXCHANGED if args and isinstance(args[-1], list) else None
+            what = f"{kind_of(vector)} is no vector that grows"
+            raise FinchError("type", what, hint=exchanged)
         found = change(vector, *args)
         return vector if found is None else found
 
@@ -218,7 +219,7 @@ def are_true(call: Call, args: tuple[Any, ...], name: str) -> Iterator[bool]:
 
 
 def place_in(value: Any, k: int) -> Any:
-    """The place of the k-th entry from 0, column-major: of an array of several dimensions its coordinates."""
+    """The place of the k-th entry from 0, column-major: of several dimensions its coordinates."""
     shape = value.shape if data.is_array(value) else ()
     if len(shape) < 2:
         return k + 1

@@ -19,8 +19,8 @@ from finchlang.script.values import (
     repeat_string,
     shaped,
 )
-from finchlang.tensors.array_base import size_text
 from finchlang.syntax.nodes import Call, Extent, Literal, Node, Variable
+from finchlang.tensors.array_base import size_text
 
 #: usage and documentation of each
 _USAGES = {
@@ -97,8 +97,8 @@ def shape_function(usage: str) -> Callable[..., Any]:
         try:
             view = TensorView(call, values)  # raises if the arguments are wrong
         except FinchError as error:
-            if name == "reshape" and error.kind == "dimension" and error.hint is None:
-                error.message = f"`reshape` of {kind_of(args[0])}: {error.message}"
+            if name == "reshape" and error.message.startswith("there are sizes"):
+                error.message = f"{kind_of(args[0])} has no shape {size_text(args[1:])}"
                 error.hint = "the number of entries stays; one size may be -1, for what is left"
             raise
         if name in _JOINED and all(isinstance(arg, np.ndarray) for arg in args):
@@ -189,7 +189,7 @@ def _setting(name: str, usage: str, value: Any, place: int, values: dict[str, An
         raise FinchError("type", message, hint=f"write `{usage}`")
     is_size = _SIZES.get(name) == place or name == "reshape" and value >= 0
     if value < 0 and place and name in ("repeat", "tile", "broadcast"):
-        raise FinchError("dimension", f"`{name}` takes a count from 0 on, not {value}")
+        raise FinchError("dimension", f"a count is 0 or more, not {value}")
     return _number(value, values) if is_size and type(value) is int else Literal(value)
 
 

@@ -60,7 +60,7 @@ def kind_of(value: Any) -> str:
 
 
 def other_sizes(given: tuple[int, ...], wanted: tuple[int, ...], name: str = "x") -> str | None:
-    """A hint: how an array `name` of the sizes `given` gets those that are wanted; None if there is no way."""
+    """A hint: how an array `name` of the sizes `given` gets those that are wanted; None if it cannot."""
     if given == wanted[::-1] and len(given) == 2:
         return f"`{name}'` has the sizes of the other"
     if math.prod(given) == math.prod(wanted):

@@ -40,9 +40,9 @@ _NO_PLACE = {
 }
 
 
-def _is_of_elements(node: ast.Node) -> bool:
+def _is_of_elements(node: Any) -> bool:
     is_call = isinstance(node, ast.Call) and isinstance(node.op, ast.Variable)
-    return is_call and late("is_of_elements")(node.op.name)  # type: ignore[attr-defined]
+    return is_call and late("is_of_elements")(node.op.name)
 
 
 def _of_entries(node: Any, indices: tuple[ast.Node, ...]) -> Any:
@@ -476,7 +476,7 @@ def _access(node: ast.Subscript, bound: frozenset[str]) -> ast.Access:
             raise syntax_error("`'` is of whole matrices", node.span, write(pretty(turned)))
         if _is_of_elements(tensor):
             code = pretty(_of_entries(tensor, indices))
-            code = f"({code})" if _SIGN.match(tensor.op.name) else code
+            code = f"({code})" if _SIGN.match(getattr(tensor.op, "name", "")) else code
             message = "an operator takes entries of tensors, and its value has no indices"
             raise syntax_error(message, node.span, write(code))
         tensor = expression(tensor, bound)
