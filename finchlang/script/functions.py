@@ -60,13 +60,22 @@ class FinchFunction:
 
     @property
     def __signature__(self) -> inspect.Signature:
-        kind, absent = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.empty
-        return inspect.Signature(
-            [
-                inspect.Parameter(name, kind, default=... if name in self.defaults else absent)
-                for name in self.definition.parameters
-            ]
-        )
+        """Its parameters; a default that is no literal is shown as `...`."""
+        found, defaults = list[inspect.Parameter](), dict(self.definition.defaults)
+        several = {name for name, kind in self.definition.types if kind == "Vararg"}
+        one, more = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.VAR_POSITIONAL
+        for name in self.definition.parameters:
+            kind = more if name in several else one
+            node = defaults.get(name)
+            default = (
+                inspect.Parameter.empty
+                if node is None
+                else node.value
+                if isinstance(node, ast.Literal)
+                else ...
+            )
+            found.append(inspect.Parameter(name, kind, default=default))
+        return inspect.Signature(found)
 
     def __copy__(self, memo: object = None) -> FinchFunction:
         return self  # as copies of Python functions are
@@ -231,8 +240,10 @@ def arguments(
     name, parameters = definition.name, definition.parameters
     count = len(parameters) - 1
     if definition.types and definition.types[-1] == (parameters[-1], "Vararg"):
-        args = [*args[:count], tuple(args[count:])] if len(args) >= count else args
-    values = dict(zip(parameters, args, strict=False))
+        args, rest = args[:count], tuple(args[count:])
+        values = {**dict(zip(parameters, args, strict=False)), parameters[-1]: rest}
+    else:
+        values = dict(zip(parameters, args, strict=False))
     for wrong in [n for n in keywords if n not in parameters or n in values]:
         is_known = wrong in parameters
         what = f"is given `{wrong}` twice" if is_known else f"has no parameter `{wrong}`"
