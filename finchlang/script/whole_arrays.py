@@ -92,7 +92,7 @@ def _total(name: str, operator: str, ufunc: Any, call: Call, function: Any, valu
     """A reduction of all entries: by NumPy for arrays, by the operator for other values."""
     if function:
         value = [call(*function, x) for x in data.entries(value)]
-    if data.is_array(value) and name != "prod" and (name == "sum" or 0 not in value.shape):
+    if data.is_array(value) and (name == "sum" or (0 in value.shape) == (name == "prod")):
         return data.plain(data.reduced(ufunc, value))
     if isinstance(value, data.FinchRange) and len(value) > 2 and name != "prod":
         ends = value[0], value[len(value) - 1]
