@@ -26,7 +26,7 @@ import pytest
 import scipy.sparse as sp
 
 import finchlang.array as xp
-from finchlang import Scalar, Tensor
+from finchlang import FinchError, Scalar, Tensor
 from finchlang.tensors.array_base import ArrayMethods
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -335,6 +335,12 @@ def large() -> Any:
         ),
         (lambda m: operator.setitem(m, 0, 1), TypeError, "not changed in place"),
         (lambda m: m.max(axis=2), ValueError, "axis 2"),
+        (lambda m: m.sum(axis=True), TypeError, "an axis is an integer, not True"),
+        (
+            lambda m: xp.asarray([1.0, 0, 2], format="SparseInterval(Element(0.0))"),
+            FinchError,
+            "a second run, 3:3, for a fiber .* stores one run of equal neighbours, here 1:1",
+        ),
         (lambda m: m[:0].max(), ValueError, "no elements"),
         (lambda m: m + np.ones(3), ValueError, "do not broadcast"),
         (lambda m: xp.concat([m, m[1:]], axis=1), ValueError, r"axis 1.*\(3, 4\) and \(2, 4\)"),
@@ -397,6 +403,7 @@ def test_numbers_without_bounds() -> None:
     for k in (huge, -huge, 10**30, -(10**30)):
         assert np.array_equal(xp.todense(xp.tril(m, k)), a * (k > 0))
         assert np.array_equal(xp.todense(xp.triu(m, k)), a * (k < 0))
+    assert xp.logical_and(np.array([1, 0], np.int8), 2**40).todense().tolist() == [True, False]
     assert np.array_equal(xp.todense(m[::huge]), a[:1])
     assert np.array_equal(xp.todense(m[:, ::-huge]), a[:, ::-huge])
     assert np.array_equal(xp.todense(xp.reshape(m, np.array([2, 6]))), a.reshape(2, 6))
