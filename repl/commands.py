@@ -9,7 +9,7 @@ import sys
 import time
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
 from importlib.resources import files
@@ -319,7 +319,7 @@ def _cases(
     minutes = options.minutes or (math.inf if options.cases else 1)
     end = time.monotonic() + 60 * minutes
     draw = partial(data.case, is_any=is_any, is_finite=bool(options.against))
-    cases = filter(None, chain.from_iterable(zip_longest(formats, map(draw, seeds))))
+    cases: Iterator[Any] = filter(None, chain.from_iterable(zip_longest(formats, map(draw, seeds))))
     while (case := next(cases, None)) is not None:
         if time.monotonic() > end:
             say(f"{counts.total()} of {total} cases were compared within {minutes:g} minutes")
