@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from functools import cmp_to_key, partial, wraps
+from itertools import repeat
 from typing import Any
 
 import numpy as np
 
 from finchlang.base.errors import FinchError
 from finchlang.script import values as data
-from finchlang.script.show import joined, kind_of, text
+from finchlang.script.show import joined, kind_of, repeated, text
 from finchlang.syntax import nodes as ast, types
 from finchlang.tensors.array_base import size_text
 
@@ -78,6 +80,9 @@ def _ordered(
 ) -> list[tuple[Any, int]]:
     """The values in stable order, each with its place from 0."""
     keys = [call(by, value) if by is not None else value for value in values]
+    if is_less is None and data.is_ordered(keys):
+        order = sorted(range(len(keys)), key=keys.__getitem__, reverse=data.truth(rev))
+        return [(values[k], k) for k in order]
 
     def less(a: Any, b: Any) -> bool:
         if is_less is not None:
@@ -250,7 +255,10 @@ def _is_in(item: Any, value: Any) -> bool:
     if isinstance(value, data.FinchRange) and data.is_number(item):
         is_plain = type(value.start) is type(value.stop) is int and value.step == 1
         return item in range(value.start, value.stop + 1) if is_plain else item in [*value]
-    return any(data.equal(item, x) for x in data.entries(value))
+    found = data.entries(value)
+    if data.is_plain([item]) and isinstance(found, Sequence) and data.is_plain(found):
+        return any(map(operator.eq, repeat(item), found))
+    return any(data.equal(item, x) for x in found)
 
 
 # ------------------------------------------------------------------------------ dictionaries
@@ -321,7 +329,7 @@ def _padded(name: str, value: Any, size: Any, sign: Any = " ") -> str:
     string, missing = text(value), data.whole(size, "a length") - len(text(value))
     if not isinstance(sign, str) or len(sign) != 1:
         raise FinchError("type", f"{name} pads with one character")
-    parts = [joined([sign] * max(0, missing)), string]
+    parts = [repeated(sign, max(0, missing)), string]
     return joined(parts if name == "lpad" else parts[::-1])
 
 
@@ -336,7 +344,7 @@ def repeat_string(string: str, count: Any) -> str:
     n = data.whole(count, "how often")
     if n < 0:
         raise FinchError("type", "a string cannot be repeated less than 0 times")
-    return joined([string] * min(n, 1 << 28))
+    return repeated(string, n)
 
 
 def _of_string(usage: str, doc: str, function: Callable[..., Any]) -> None:

@@ -72,6 +72,13 @@ def joined(parts: Sequence[str]) -> str:
     return "".join(parts)
 
 
+def repeated(string: str, count: int) -> str:
+    """A string several times. Raises FinchError "resource" if that is too long."""
+    if len(string) * count > LONGEST:
+        raise FinchError("resource", f"a string has at most {LONGEST} characters")
+    return string * count
+
+
 def show(value: Any, depth: int = 0) -> str:
     """A value as the prompt prints it: strings in quotes, small tensors with their entries."""
     if isinstance(value, str):

@@ -29,6 +29,7 @@ from finchlang.script.linear_algebra import identity_matrix
 from finchlang.script.show import kind_of
 from finchlang.script.subscripts import ALL, dense_view, set_subscript
 from finchlang.script.whole_arrays import check_product, check_stacked, grid, no_match
+from finchlang.syntax.types import Type
 from finchlang.tensors.array_base import LazyTensor, size_text
 from finchlang.tensors.tensor import Scalar
 
@@ -192,6 +193,8 @@ def elementwise(function: Any, args: list[Any], apply: Callable[..., Any]) -> An
     if any(map(is_lazy, args)):
         return lazily().by_elements(function, args)
     args = [a.view(np.ndarray) if type(a) is RowVector else a for a in args]
+    if (found := _rounded(function, args)) is not None:
+        return found
     shapes = [None if isinstance(a, (Scalar, str, dict)) else data.shape_of(a) for a in args]
     known = [s for s in shapes if s is not None]
     if not known:
@@ -213,6 +216,22 @@ def elementwise(function: Any, args: list[Any], apply: Callable[..., Any]) -> An
             pass  # it is no operator of elements
     each = [data.entries(p) if isinstance(p, np.ndarray) else repeat(p) for p in parts]
     return data.shaped([apply(*xs) for xs in zip(*each, strict=False)], shape)
+
+
+def _rounded(function: Any, args: list[Any]) -> np.ndarray | None:
+    """`floor.(x)` and `floor.(Int64, x)` of an array of Float64; None for others, and if one number does
+    not fit the type."""
+    round = data.ROUNDING.get(function.name) if isinstance(function, data.Builtin) else None
+    *type, x = args
+    if round is None or not isinstance(x, np.ndarray) or x.dtype != np.float64 or len(type) > 1:
+        return None
+    found = np.asfortranarray(round(x))
+    if not type:
+        return found
+    if not isinstance(type[0], Type) or type[0].is_float:
+        return None
+    fits = (found >= float(type[0].lowest)) & (found < float(type[0].highest) + 1)
+    return found.astype(type[0].dtype) if fits.all() else None
 
 
 def _spread(value: Any, shape: tuple[int, ...]) -> np.ndarray:

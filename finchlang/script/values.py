@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache, lru_cache, partial, reduce
 from itertools import starmap
@@ -314,7 +314,13 @@ def operate(op: Operator, args: list[Any]) -> Any:
 def binary(name: str) -> Callable[[Any, Any], Any]:
     """An operator of the table as a function of two values."""
     op = OPERATORS[name]
-    return lambda a, b: operate(op, [a, b])
+    return lambda a, b: directly(op, [a, b])
+
+
+def directly(op: Operator, args: list[Any]) -> Any:
+    """As `operate`, at once for Python's own numbers."""
+    function = plain_functions(op)[tuple(map(type, args))]
+    return operate(op, args) if function is None else function(*args)
 
 
 def _on_numbers(op: Operator, args: list[Any]) -> Any:
@@ -354,6 +360,8 @@ ARITHMETIC = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide}
 #: those that NumPy computes of the elements of arrays of floats
 BY_NUMPY = ARITHMETIC | {"<": np.less, "<=": np.less_equal, ">": np.greater}
 BY_NUMPY |= {">=": np.greater_equal, "==": np.equal, "!=": np.not_equal}
+#: those that round, also to a type
+ROUNDING = {"floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "round": np.rint}
 
 
 def equal(a: Any, b: Any, alike: Callable[[Any, Any], Any] = operator.eq, depth: int = 0) -> bool:
@@ -369,6 +377,8 @@ def equal(a: Any, b: Any, alike: Callable[[Any, Any], Any] = operator.eq, depth:
         return count == len(b) and all([a[k] == b[k] for k in (0, count - 1)[:count]])
     if is_vector(a) and is_vector(b):
         a, b = [*entries(a)], [*entries(b)]
+        if is_plain(a) and is_plain(b):
+            return len(a) == len(b) and all(map(alike, a, b))
     elif isinstance(a, dict) and isinstance(b, dict) and a.keys() == b.keys():
         a, b = [*a.values()], [b[key] for key in a]
     if isinstance(a, (tuple, list)) and type(a) is type(b):
@@ -378,12 +388,31 @@ def equal(a: Any, b: Any, alike: Callable[[Any, Any], Any] = operator.eq, depth:
             if not equal(x, y, alike, depth + 1):
                 return False
         return len(a) == len(b)
-    is_plain = not any([isinstance(x, (tuple, list, dict)) or is_array(x) for x in (a, b)])
-    return is_plain and bool(alike(a, b))
+    are_parts = any([isinstance(x, (tuple, list, dict)) or is_array(x) for x in (a, b)])
+    return not are_parts and bool(alike(a, b))
+
+
+def is_plain(values: Collection[Any]) -> bool:
+    """Whether all values are strings or Python's own numbers, which Python compares as scripts do."""
+    return {*map(type, values)} <= _COMPARED
+
+
+_COMPARED = {*_PLAIN, str}
+
+
+def is_ordered(values: Sequence[Any]) -> bool:
+    """Whether Python orders the values as scripts do: numbers that are not NaN, strings, and tuples of as
+    many of these."""
+    kinds = {*map(type, values)}
+    if kinds == {tuple}:
+        return len({*map(len, values)}) == 1 and all(map(is_ordered, zip(*values, strict=True)))
+    return kinds <= {*_PLAIN} and not any(map(operator.ne, values, values)) or kinds == {str}
 
 
 def identical(a: Any, b: Any) -> Any:
     """Equality of numbers or entries as of Julia's `isequal`: NaN is equal to itself, -0.0 not to 0.0."""
+    if type(a) is type(b) is int or isinstance(a, str) or isinstance(b, str):
+        return a == b
     if any(np.asarray(x).dtype.kind not in "biuf" for x in (a, b)):
         return a == b
     return (a == b) & (np.signbit(a) == np.signbit(b)) | (a != a) & (b != b)
