@@ -20,13 +20,13 @@ from finchlang.host.ir import Var
 from finchlang.host.primitives import as_function
 from finchlang.operators.operator import wrong_count
 from finchlang.operators.operator_table import OPERATORS, Operator
-from finchlang.script.show import check_depth, joined, kind_of, text
+from finchlang.script.show import check_depth, joined, kind_of, repeated, text
 from finchlang.syntax.nodes import MISSING
 from finchlang.syntax.types import Bool, Float64, Int64, Pair, Type, promote, type_of_value
 from finchlang.tensors.adopt import as_tensor, is_scipy
 from finchlang.tensors.array_base import LazyTensor, is_whole
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, body_of
-from finchlang.text.meant import COMPARED, JOINED, REPEATED
+from finchlang.text.meant import COMPARED, EXCHANGED, FORMATTED, JOINED, REPEATED
 
 
 @record
@@ -249,8 +249,10 @@ def entries(value: Any) -> Iterable[Any]:
         return flat.tolist() if flat.dtype in PYTHONS else map(plain, flat)
     if isinstance(value, dict):
         return [*starmap(Pair, value.items())]
+    kind = kind_of(value)
     hint = "a range is written `1:3`" if is_number(value) else None
-    raise FinchError("type", f"{kind_of(value)} has no entries", hint=hint)
+    hint = EXCHANGED if kind == "a function" else hint
+    raise FinchError("type", f"{kind} has no entries", hint=hint)
 
 
 #: the element types of Python's own numbers
@@ -298,6 +300,8 @@ def operate(op: Operator, args: list[Any]) -> Any:
         if op.name in ("<", "<=", ">", ">="):
             order = (args[0] > args[1]) - (args[0] < args[1])
             return operate(op, [order, 0])
+    if op.name == "^" and len(args) == 2 and isinstance(args[0], str):
+        return repeat_string(*args)
     if op.name == "=>" and len(args) == 2:
         return Pair(*args)
     if op.name in ("first", "last") and len(args) == 1 and not isinstance(args[0], Pair):
@@ -307,8 +311,15 @@ def operate(op: Operator, args: list[Any]) -> Any:
     others = " and ".join(kind_of(a) for a in args)
     hint = WITH_DOT if any(map(is_array, args)) else None
     if hint is None and str in map(type, args):
-        hint = {"+": JOINED, "*": REPEATED}.get(op.name)
+        hint = {"+": JOINED, "*": REPEATED, "%": FORMATTED}.get(op.name)
     raise FinchError("type", f"`{op.name}` does not take {others}", hint=hint)
+
+
+def repeat_string(string: str, count: Any) -> str:
+    n = whole(count, "how often")
+    if n < 0:
+        raise FinchError("type", "a string cannot be repeated less than 0 times")
+    return repeated(string, n)
 
 
 def binary(name: str) -> Callable[[Any, Any], Any]:
