@@ -27,7 +27,7 @@ from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 from finchlang.wrappers.masks import MASKS
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class FinchFunction:
     """A function of the script: its scope, the environment in which it was defined, and its body, to be
     run in an environment of that scope. `closed` caches the operator made of it (`as_operator.Closed`),
@@ -50,6 +50,9 @@ class FinchFunction:
 
     def __str__(self) -> str:
         return f"{self.definition.name}({', '.join(self.definition.parameters)})"
+
+    def __repr__(self) -> str:
+        return f"<Finch function {self}>"
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         """The function's value, None for `nothing`. Raises FinchError."""

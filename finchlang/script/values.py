@@ -26,7 +26,7 @@ from finchlang.syntax.types import Bool, Float64, Int64, Pair, Type, promote, ty
 from finchlang.tensors.adopt import as_tensor, is_scipy
 from finchlang.tensors.array_base import LazyTensor, is_whole
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, body_of
-from finchlang.text.meant import COMPARED, JOINED, REPEATED
+from finchlang.text.meant import COMPARED, EXCHANGED, FORMATTED, JOINED, REPEATED
 
 
 @record
@@ -261,8 +261,10 @@ def entries(value: Any) -> Iterable[Any]:
         return flat.tolist() if flat.dtype in PYTHONS else map(plain, flat)
     if isinstance(value, dict):
         return [*starmap(Pair, value.items())]
+    kind = kind_of(value)
     hint = "a range is written `1:3`" if is_number(value) else None
-    raise FinchError("type", f"{kind_of(value)} has no entries", hint=hint)
+    hint = EXCHANGED if kind == "a function" else hint
+    raise FinchError("type", f"{kind} has no entries", hint=hint)
 
 
 def entries_now(value: Any) -> Iterable[Any]:
@@ -348,8 +350,8 @@ def operate(op: Operator, args: list[Any]) -> Any:
         if op.name in ("<", "<=", ">", ">="):
             order = (args[0] > args[1]) - (args[0] < args[1])
             return operate(op, [order, 0])
-    if op.name == "^" and isinstance(args[0], str) and type(args[1]) is int:
-        return repeated(args[0], args[1])
+    if op.name == "^" and len(args) == 2 and isinstance(args[0], str):
+        return repeat_string(*args)
     if op.name == "=>" and len(args) == 2:
         return Pair(*args)
     if op.name in ("first", "last") and len(args) == 1 and not isinstance(args[0], Pair):
@@ -359,8 +361,12 @@ def operate(op: Operator, args: list[Any]) -> Any:
     others = " and ".join(kind_of(a) for a in args)
     hint = WITH_DOT if any(map(is_array, args)) else None
     if hint is None and str in map(type, args):
-        hint = {"+": JOINED, "*": REPEATED}.get(op.name)
+        hint = {"+": JOINED, "*": REPEATED, "%": FORMATTED}.get(op.name)
     raise FinchError("type", f"`{op.name}` does not take {others}", hint=hint)
+
+
+def repeat_string(string: str, count: Any) -> str:
+    return repeated(string, whole(count, "how often"))
 
 
 def binary(name: str) -> Callable[[Any, Any], Any]:
