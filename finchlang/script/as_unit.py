@@ -353,12 +353,15 @@ class Units(UnitExpressions):
 
     def count_entries(self, node: ast.For) -> None:
         """A loop over the entries of arrays of one dimension, or over `enumerate`, `zip` or `eachindex`."""
-        parts, name, span = (node.iterable,), "", node.iterable.span
+        name, span = "", node.iterable.span
+        parts: tuple[ast.Node, ...] = (node.iterable,)
         match node.iterable:
             case ast.Call(ast.Variable("enumerate" | "zip" | "eachindex") as op, args) if (
                 self.is_builtin(op)
             ):
                 parts, name = args, op.name
+        if not parts or len(parts) > 1 and name != "zip":
+            raise NotStaged("the loop is over no range", span)
         slots = [self.slot_of(value, span) for value in self.several(parts)]
         for slot, format in slots:
             if self.names.kinds.get(slot, TENSOR) is TENSOR or level_of(format).order != 1:
@@ -369,7 +372,9 @@ class Units(UnitExpressions):
             (id(frame), column): SlotName(slot)
             for column, (slot, _) in zip(columns, slots, strict=True)
         }
-        sizes = [loop_ir.SlotSize(slot, size_mode(format, 0), span=span) for slot, format in slots]
+        sizes: list[ast.Node] = [
+            loop_ir.SlotSize(slot, size_mode(format, 0), span=span) for slot, format in slots
+        ]
         stop = reduce(lambda a, b: ast.Call(ast.Variable("min"), (a, b)), sizes)
         place: ast.Node = ast.Variable(PLACE)
         items = [*map(_at_place, columns)]
