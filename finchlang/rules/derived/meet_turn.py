@@ -8,6 +8,7 @@ from functools import partial, reduce
 
 from finchlang.algebra.absence import NEVER, AbsenceFormula, Where, fold, is_product, variables
 from finchlang.algebra.bounds import as_node, at_most, greater, lesser
+from finchlang.algebra.simplify import simplify
 from finchlang.host.construct import (
     FALSE,
     ZERO,
@@ -175,33 +176,70 @@ class Turn:
 
     def _tell_apart(self, seen: Mapping[int, Seen], i: Expr, stop: Expr) -> None:
         """Do what is to be done from i to `stop`: over several coordinates for each part of a sum that may
-        be there alone, else for all of them, where what is there is asked at each."""
-        parts = (
-            self.absent.parts
-            if isinstance(self.absent, AbsenceFormula) and self.absent.is_and
-            else ()
-        )
+        be there alone, and for all of them; else what is there is asked at each."""
         asked = {k: s for k, s in seen.items() if not s.is_certain(i)}
-        arms = [{*variables(part)} for part in parts if is_product(part)]
         if self.later in asked:
             self._before_and_after(seen, self.later, i, stop)
             return
-        if stop is i or not asked or not self._are_numbers(asked.values()):
-            arms = []
-        certain = {k for arm in arms for k in asked.keys() - arm if len(asked.keys() - arm) == 1}
+        is_wide = stop is not i and asked and self._are_numbers(asked.values())
+        arms, certain = self._arms(asked, i) if is_wide else ([], set[int]())
 
-        def attempt(left: list[set[int]]) -> None:
-            if not left:
+        def attempt(number: int) -> None:
+            if number == len(arms):
                 self._run(seen, i, stop, certain)
                 return
-            away = asked.keys() - left[0]
-            condition = conjunction(
-                *(compare("gt", s.first, i) for k, s in asked.items() if k in away)
-            )
-            alone = partial(self._run, seen, i, stop, asked.keys() & left[0], away)
-            self.host.branch(condition, alone, lambda: attempt(left[1:]))
+            condition, away = arms[number]
+            alone = partial(self._run, seen, i, stop, asked.keys() - away, away)
+            self.host.branch(condition, alone, lambda: attempt(number + 1))
 
-        attempt(arms)
+        attempt(0)
+
+    def _arms(
+        self, asked: Mapping[int, Seen], i: Expr
+    ) -> tuple[list[tuple[Expr, Set[int]]], Set[int]]:
+        """By conditions, of which the first that holds counts, the operands that are away while all others
+        of `asked` are there; and those that are there where none holds."""
+        parts: Iterable[Where] = asked  # each alone beside what is always there
+        if self.absent != NEVER:
+            is_sum = isinstance(self.absent, AbsenceFormula) and self.absent.is_and
+            parts = self.absent.parts if is_sum else ()
+        elif any(s.is_point for s in asked.values()):
+            return [], set()  # it may be the last coordinate
+        own = [(variables(part), self._falls_together(part, asked)) for part in parts]
+        away = {k: compare("gt", s.first, i) for k, s in asked.items()}
+        lacking = [
+            reduce(partial(op, "or" if is_one else "and"), (away.get(k, FALSE) for k in part))
+            for part, is_one in own
+        ]
+        arms = dict[Node, tuple[Expr, Set[int]]]()
+        for left in [*([None] if self.absent == NEVER else ()), *range(len(own))]:
+            others = [n for n in range(len(own)) if n != left]
+            when = conjunction(*(lacking[n] for n in others))
+            gone = asked.keys() & {k for n in others for k in own[n][0]}
+            if gone and when is not FALSE:
+                term = self._without(gone, asked)
+                arms[term] = op("or", arms.get(term, (FALSE,))[0], when), gone
+        found = list(arms.values())
+        if len(own) < 3 and all(is_one for _, is_one in own):
+            return found, set(asked) if found else set()
+        if found:
+            found.append((conjunction(*(op("not", x) for x in away.values())), set()))
+        return found, set()
+
+    def _falls_together(self, part: Where, asked: Mapping[int, Seen]) -> bool:
+        """Whether a part of a sum is gone where any one of its operands is away, and the others do not
+        matter there."""
+        own = [k for k in variables(part) if k in asked]
+        return (
+            is_product(part)
+            and len({self._without({k}, asked) for k in own} | {self._without(own, asked)}) == 1
+            or isinstance(part, int)
+        )
+
+    def _without(self, away: Iterable[int], seen: Mapping[int, Seen]) -> Node:
+        """The loop with operands at their fill."""
+        fills = {id(s.nest): s.fill for k in away if (s := seen[k]).fill is not None}
+        return simplify(put(self.term, fills, consume=True))
 
     def _before_and_after(self, seen: Mapping[int, Seen], k: int, i: Expr, stop: Expr) -> None:
         """Do what is to be done from i to `stop`, first without operand k, then with it."""
