@@ -259,7 +259,8 @@ def _rounded(name: str, *args: Any, digits: Any = None) -> Any:
     type, x = (None, *args)[-2:] if args else (None, None)
     is_typed = type is None or isinstance(type, types.Type)
     if len(args) > 2 or data.is_array(x) or not is_typed:
-        raise FinchError("type", f"{name} takes a number, or a type and a number")
+        message = f"{name} takes a number, or a type and a number"
+        raise FinchError("type", message, hint=f"{name}(2.345, digits = 1), {name}(Int64, 2.5)")
     if digits is not None:
         if type is not None:
             raise FinchError("type", f"{name} takes a type or `digits`, not both")
