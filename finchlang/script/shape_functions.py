@@ -72,7 +72,9 @@ def shape_function(usage: str) -> Callable[..., Any]:
         if name == "repeat" and len(args) == 1 and (inner, outer) != ((), ()):
             return _repeated(args[0], inner, outer)
         if (inner, outer) != ((), ()):
-            raise FinchError("type", f"`{name}` takes no keyword arguments", hint=f"write `{usage}`")
+            raise FinchError(
+                "type", f"`{name}` takes no keyword arguments", hint=f"write `{usage}`"
+            )
         if dims is not None and name == "cat":
             args = (dims, *args)
         elif dims is not None:

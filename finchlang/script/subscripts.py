@@ -85,6 +85,7 @@ def set_subscript(target: Any, indices: list[Any], value: Any, spreads: bool = F
         return
     if not data.is_array(target):
         ways = {tuple: "a vector, `[1, 2, 3]`, has entries that can be set"}
+        ways[data.FinchRange] = "`collect(r)` makes a vector of it, whose entries can be set"
         ways[str] = '`replace(s, "a" => "b")` makes another string'
         what = f"the entries of {kind_of(target)} cannot be set"
         raise FinchError("type", what, hint=ways.get(type(target)))
@@ -280,7 +281,7 @@ def index_of(index: Any, size: int) -> Any:
         return _listed(np.array(index) if isinstance(index, list) else data.dense(index), size)
     k = data.whole(index, "an index")
     if not 1 <= k <= size:
-        hint = None
+        hint = None if size else "there are no entries"
         if k <= 0 < size:
             hint = f"indices count from 1: the first is `x[1]`, the last `x[end]`, which is {size}"
             if -size < k < -1:

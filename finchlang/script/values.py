@@ -327,6 +327,8 @@ def operate(op: Operator, args: list[Any]) -> Any:
     hint = WITH_DOT if any(map(is_array, args)) else None
     if hint is None and str in map(type, args):
         hint = {"+": JOINED, "*": REPEATED, "%": FORMATTED}.get(op.name)
+        if hint is None and op.name in ARITHMETIC and any(map(is_number, args)):
+            hint = "`parse(Float64, s)` is the number that a string spells"
         hint = PARSED if op.name in TYPES and len(args) == 1 else hint
     raise FinchError("type", f"`{op.name}` does not take {others}", hint=hint)
 
@@ -466,7 +468,7 @@ def whole(value: Any, what: str) -> int:
     """An integer as Python's. Raises FinchError "type", naming `what`, for another value."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
         hint = "a type comes first, as in `zeros(Int64, 3)`" if isinstance(value, Type) else None
-        if isinstance(value, str):
+        if isinstance(value, str) and what == "an index":
             hint = '`Dict("a" => 1)` has values by names'
         if isinstance(value, (float, np.floating)):
             hint = "`trunc(Int64, x)` makes one of a fraction, and `÷` divides whole numbers"

@@ -320,7 +320,7 @@ class Builder(KernelBuilder):
             if isinstance(target, ast.Rows) and len(target.rows) == 1:
                 hint = write(", ".join(map(pretty, target.rows[0])))
             elif isinstance(target, ast.Typed):
-                hint = write(pretty(target.variable))
+                hint = write(target.name.name)
             elif isinstance(target, ast.Group):
                 hint = "take the parts in two steps: `p, c = (1, 2), 3; a, b = p`"
             raise FinchError("syntax", "this cannot be assigned to", target.span, hint)

@@ -54,8 +54,11 @@ def called_by(error: FinchError) -> FinchError:
 #: hints of errors about values that code is made of here, where their text is known
 JOINED, INDEXED, REPEATED = "with `string`", "with brackets", "with `repeat`"
 EXCHANGED, PARSED = "with the arguments exchanged", "with `parse`"
+AS_VECTOR = "with a vector"
 #: of a value that is called, where the script has bound the name of a function to it
-SHADOWED = "the script has set this name, which is a function's, to a value: give the value another name"
+SHADOWED = (
+    "the script has set this name, which is a function's, to a value: give the value another name"
+)
 COMPARED = "compare it, as in `x != 0`"
 #: and of those that are told as they are
 FORMATTED = 'a string holds values: `"x = $x"`, `"$(round(x, digits=2))"`'
@@ -71,6 +74,8 @@ def _made(hint: Any, node: Any) -> Any:
             if sign in (".+", ".*") or isinstance(node, ast.Broadcast):
                 return with_dot(op, node.args)
             return trees.replace(node, op=op) if sign in ("+", "*") else None
+        case "with a vector":
+            return trees.replace(node, args=(ast.Rows((node.args,), False),))
         case "with `parse`":
             return ast.Call(ast.Variable("parse"), (node.op, *node.args))
         case "with the arguments exchanged" if len(getattr(node, "args", ())) == 2:

@@ -22,6 +22,7 @@ from finchlang.python.session import Session
 from finchlang.repl import directives, terminal
 from finchlang.repl.completion import Completions
 from finchlang.repl.highlight import COLOURS, FinchLexer, depth
+from finchlang.base.errors import FinchError
 from finchlang.repl.outline import Outline
 from finchlang.repl.prompt import answer, converse
 from finchlang.repl.prompt_session import Conversation
@@ -51,6 +52,26 @@ def test_it_survives_a_bug(talk: Conversation, capsys, monkeypatch) -> None:
     assert converse(talk, "banner") == 0
     out, err = capsys.readouterr()
     assert out == "banner\n2\n" and "This is a bug in finchlang" in err
+
+
+@pytest.mark.parametrize(
+    ("typed", "way"),
+    [
+        ("whos", "`:who`"),
+        (":ls", "`:who`"),
+        ("who", "write `:who`"),
+        ("run a.finch", "`:load FILE`"),
+        ("%timeit 1 + 1", "`:time"),
+        ("sum?", "write `?sum`"),
+        ("names = nothere", None),
+    ],
+)
+def test_commands_of_other_prompts_have_our_way(
+    talk: Conversation, typed: str, way: str | None
+) -> None:
+    with pytest.raises(FinchError) as caught:
+        answer(talk, typed)
+    assert way in (caught.value.hint or "") if way else caught.value.hint is None
 
 
 # ---------------------------------------------------------------------------------------- history
