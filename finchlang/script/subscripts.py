@@ -84,7 +84,7 @@ def set_subscript(target: Any, indices: list[Any], value: Any, spreads: bool = F
             target[k] = item
         return
     if not data.is_array(target):
-        ways = {tuple: "a vector, `[1, 2, 3]`, has entries that can be set"}
+        ways: dict[type, str] = {tuple: "a vector, `[1, 2, 3]`, has entries that can be set"}
         ways[data.FinchRange] = "`collect(r)` makes a vector of it, whose entries can be set"
         ways[str] = '`replace(s, "a" => "b")` makes another string'
         what = f"the entries of {kind_of(target)} cannot be set"

@@ -17,12 +17,11 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 from pygments.token import Error, Keyword, Name
 
-from finchlang.base.errors import Bug
+from finchlang.base.errors import Bug, FinchError
 from finchlang.python.session import Session
 from finchlang.repl import directives, terminal
 from finchlang.repl.completion import Completions
 from finchlang.repl.highlight import COLOURS, FinchLexer, depth
-from finchlang.base.errors import FinchError
 from finchlang.repl.outline import Outline
 from finchlang.repl.prompt import answer, converse
 from finchlang.repl.prompt_session import Conversation
