@@ -15,7 +15,7 @@ from finchlang.script import values as data
 from finchlang.script.show import joined, kind_of, repeated, text
 from finchlang.syntax import nodes as ast, types
 from finchlang.tensors.array_base import size_text
-from finchlang.text.meant import EXCHANGED
+from finchlang.text.meant import AS_VECTOR, EXCHANGED
 
 #: calls a function of the script or a built-in one
 Call = Callable[..., Any]
@@ -212,7 +212,8 @@ def _foreach(call: Call, function: Any, *values: Any) -> Any:
 def with_function(name: str, what: str, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], Any]:
     """The function of `name(f, A)`, if one is given, and A. Raises FinchError "type" for others."""
     if not 1 <= len(args) <= 2:
-        raise FinchError("type", f"{name} takes {what}, or a function and {what}")
+        hint = AS_VECTOR if all(map(data.is_number, args)) and args else None
+        raise FinchError("type", f"{name} takes {what}, or a function and {what}", hint=hint)
     if len(args) == 2 and data.is_array(args[0]) and data.is_number(args[1]):
         hint = f"write `{name}(A, dims = {args[1]})`"
         raise FinchError("type", f"{name} takes a dimension as `dims`", hint=hint)
@@ -336,6 +337,9 @@ def _pairs(value: Any) -> Any:
 
 
 def _joined(values: Any, sign: Any = "") -> str:
+    if not isinstance(sign, str):
+        what = f"join takes a vector and a string between its entries, not {kind_of(sign)}"
+        raise FinchError("type", what, hint=EXCHANGED if isinstance(values, str) else None)
     parts = [text(value) for value in data.entries(values)]
     given = text(sign)
     return joined([p for part in parts for p in (given, part)][1:])

@@ -22,11 +22,20 @@ from finchlang.operators.operator import wrong_count
 from finchlang.operators.operator_table import OPERATORS, Operator
 from finchlang.script.show import check_depth, joined, kind_of, repeated, text
 from finchlang.syntax.nodes import MISSING
-from finchlang.syntax.types import Bool, Float64, Int64, Pair, Type, promote, type_of_value
+from finchlang.syntax.types import (
+    TYPES,
+    Bool,
+    Float64,
+    Int64,
+    Pair,
+    Type,
+    promote,
+    type_of_value,
+)
 from finchlang.tensors.adopt import as_tensor, is_scipy
 from finchlang.tensors.array_base import LazyTensor, is_whole
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, body_of
-from finchlang.text.meant import COMPARED, EXCHANGED, FORMATTED, JOINED, REPEATED
+from finchlang.text.meant import COMPARED, EXCHANGED, FORMATTED, JOINED, PARSED, REPEATED
 
 
 @record
@@ -332,6 +341,12 @@ def operate(op: Operator, args: list[Any]) -> Any:
         return repeat_string(*args)
     if op.name == "=>" and len(args) == 2:
         return Pair(*args)
+    if op.name in ("first", "last") and len(args) == 2 and not is_number(args[0]):
+        found, n = [*entries(args[0])], whole(args[1], "how many")
+        part = found[: max(0, n)] if op.name == "first" else found[max(0, len(found) - n) :]
+        if isinstance(args[0], str):
+            return joined(part)
+        return tuple(part) if isinstance(args[0], tuple) else shaped(part)
     if op.name in ("first", "last") and len(args) == 1 and not isinstance(args[0], Pair):
         if found := [*entries(args[0])]:
             return found[0 if op.name == "first" else -1]
@@ -340,6 +355,9 @@ def operate(op: Operator, args: list[Any]) -> Any:
     hint = WITH_DOT if any(map(is_array, args)) else None
     if hint is None and str in map(type, args):
         hint = {"+": JOINED, "*": REPEATED, "%": FORMATTED}.get(op.name)
+        if hint is None and op.name in ARITHMETIC and any(map(is_number, args)):
+            hint = "`parse(Float64, s)` is the number that a string spells"
+        hint = PARSED if op.name in TYPES and len(args) == 1 else hint
     raise FinchError("type", f"`{op.name}` does not take {others}", hint=hint)
 
 
@@ -476,6 +494,8 @@ def truth(value: Any) -> bool:
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
     hint = COMPARED if is_number(value) else None
+    if is_array(value):
+        hint = "`any(c)` is true if one of its entries is, `all(c)` if each is"
     raise FinchError("type", f"a condition must be a Bool, not {kind_of(value)}", hint=hint)
 
 
@@ -483,6 +503,8 @@ def whole(value: Any, what: str) -> int:
     """An integer as Python's. Raises FinchError "type", naming `what`, for another value."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
         hint = "a type comes first, as in `zeros(Int64, 3)`" if isinstance(value, Type) else None
+        if isinstance(value, str) and what == "an index":
+            hint = '`Dict("a" => 1)` has values by names'
         if isinstance(value, (float, np.floating)):
             hint = "`trunc(Int64, x)` makes one of a fraction, and `÷` divides whole numbers"
         raise FinchError("type", f"{what} must be an integer, not {kind_of(value)}", hint=hint)
