@@ -287,6 +287,16 @@ for _name, _what in (
     BUILTINS.add(f"{_name}(type, x; digits)", _doc, partial(_rounded, _name))
 
 
+def _end_of(name: str, type: Any) -> Any:
+    if not isinstance(type, types.Type):
+        raise FinchError("type", f"{name} takes a type", hint=f"{name}(Int64)")
+    return data.number(type.highest if name == "typemax" else type.lowest, type)
+
+
+for _name, _what in (("typemax", "greatest"), ("typemin", "least")):
+    BUILTINS.add(f"{_name}(T)", f"the {_what} value of a type", partial(_end_of, _name))
+
+
 def _of_integers(name: str, function: Callable[..., int], *args: Any) -> int:
     given = [data.whole(arg, "an argument") for arg in args]
     try:
@@ -374,11 +384,12 @@ BUILTINS.add("isnothing(x)", "whether x is `nothing`", lambda x: x is ast.NOTHIN
 
 #: what `typeof` gives for values that have no type of their own
 _KINDS = {str: "String", tuple: "Tuple", list: "Vector", dict: "Dict", data.FinchRange: "Range"}
+_KINDS |= {type(ast.NOTHING): "Nothing", type(ast.MISSING): "Missing"}
 
 
 @BUILTINS.add("typeof(x)", "the type of a number, the format of a tensor")
 def _typeof(x: Any) -> Any:
-    if type(x) in _KINDS:
-        return data.NamedValue(_KINDS[type(x)])
+    if kind_of(x) == "a function" or type(x) in _KINDS:
+        return data.NamedValue(_KINDS.get(type(x), "Function"))
     is_tensor = isinstance(x, (Tensor, SwizzledTensor, Scalar, LazyTensor))
     return x.format if is_tensor else element_type(x)

@@ -105,6 +105,10 @@ class Calls(Expressions):
                 named = {name: value(env) for name, value in keywords.items()} if keywords else {}
                 return self.apply(function, args, named, span, keeps)
             except FinchError as error:
+                if error.hint == SHADOWED and error.span == span:
+                    function = called(env)
+                    if isinstance(function, data.Builtin):  # it was given what is no function
+                        error.hint = f"`{function.usage}`: {function.doc}"
                 raise error.at(span) from None
 
         return call

@@ -352,7 +352,7 @@ def operate(op: Operator, args: list[Any]) -> Any:
             return found[0 if op.name == "first" else -1]
         raise FinchError("bounds", f"{op.name} of nothing")
     others = " and ".join(kind_of(a) for a in args)
-    hint = WITH_DOT if any(map(is_array, args)) else None
+    hint = WITH_DOT if any(is_array(arg) or is_vector(arg) for arg in args) else None
     if hint is None and str in map(type, args):
         hint = {"+": JOINED, "*": REPEATED, "%": FORMATTED}.get(op.name)
         if hint is None and op.name in ARITHMETIC and any(map(is_number, args)):
