@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from finchlang.base.errors import FinchError
+from finchlang.base.paths import read_script
 from finchlang.base.records import record
 from finchlang.calls.runner import KernelEvent, Observer
 from finchlang.levels.element import differs
@@ -289,6 +290,9 @@ class Reference:
 
     def __init__(self, function: str, text: str, name: str, args: Sequence[str] = ()):
         path, _, called = function.rpartition(":")
+        if not path or not called:
+            raise FinchError("type", f"`{function}` is not written FILE.py:NAME")
+        read_script(path)
         self.function, inputs = function, Inputs()
         with _told(function):
             self._called = runpy.run_path(path)[called]

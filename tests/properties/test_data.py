@@ -13,7 +13,7 @@ from finchlang import FinchError
 from finchlang.python.session import Session
 from finchlang.repl.__main__ import main
 from finchlang.testing.compare_engines import compare, ways_of
-from finchlang.testing.data import Data, reference
+from finchlang.testing.data import Data, Reference, reference
 
 PROGRAM = """n = 3
 A = Tensor(Dense(SparseList{Int32}(Element(0.0))), [1.0 0 2 4; 0 3 0 0; 0 0 0 5])
@@ -165,3 +165,13 @@ def test_a_function_that_cannot_be_called_is_an_error(files: tuple[str, str]) ->
         reference(f"{files[1]}:other", SUM, "sum.finch")
     with pytest.raises(FinchError, match="KeyError"):
         reference(f"{files[1]}:absent", SUM, "sum.finch")
+
+
+@pytest.mark.parametrize(
+    ("written", "kind", "part"),
+    [("f.py", "type", "FILE.py:NAME"), (":f", "type", "FILE.py:NAME"), ("none.py:f", "I/O", "none.py")],
+)
+def test_a_function_that_is_not_there(written: str, kind: str, part: str) -> None:
+    with pytest.raises(FinchError) as caught:
+        Reference(written, "x = 1", "x.finch")
+    assert caught.value.kind == kind and part in caught.value.message
