@@ -120,7 +120,9 @@ class SparseInterval(Indexed):
         if len(second):
             k = second[0]
             a, b, c, d = (int(e) + 1 for e in (first[k], last[k], first[k + 1], last[k + 1]))
-            message = f"a second run, {c}:{d}, for a fiber of a SparseInterval, which stores one run"
+            message = (
+                f"a second run, {c}:{d}, for a fiber of a SparseInterval, which stores one run"
+            )
             message = f"{message} of equal neighbours, here {a}:{b}"
             raise FinchError("access order", message, hint="use SparseRunList or SparseList")
         return super().pack(given)

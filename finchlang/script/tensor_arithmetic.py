@@ -26,9 +26,10 @@ from finchlang.script.lazy_values import (
     is_row,
 )
 from finchlang.script.linear_algebra import identity_matrix
+from finchlang.script.shape_functions import check_stacked
 from finchlang.script.show import kind_of
 from finchlang.script.subscripts import ALL, dense_view, set_subscript
-from finchlang.script.whole_arrays import check_product, check_stacked, grid, no_match
+from finchlang.script.whole_arrays import check_product, grid, no_match
 from finchlang.syntax.types import Type
 from finchlang.tensors.array_base import LazyTensor, size_text
 from finchlang.tensors.tensor import Scalar
@@ -183,7 +184,7 @@ def _power(a: Any, count: int) -> Any:
 
 
 #: the types of arrays in which NumPy's arithmetic is that of scripts
-_PLAIN = (np.dtype(np.float64), np.dtype(np.int64))
+_PLAIN = frozenset((np.dtype(np.float64), np.dtype(np.int64)))
 
 
 def elementwise(function: Any, args: list[Any], apply: Callable[..., Any]) -> Any:
@@ -275,5 +276,5 @@ def _joined(axis: int, parts: list[Any]) -> Any:
     arrays = [np.asarray(part) if data.is_number(part) else grid(part) for part in parts]
     order = max(axis + 1, *[array.ndim for array in arrays])
     wide = [array.reshape(array.shape + (1,) * (order - array.ndim)) for array in arrays]
-    check_stacked(axis, arrays, wide)
+    check_stacked(axis, arrays)
     return np.asfortranarray(np.concatenate(wide, axis))

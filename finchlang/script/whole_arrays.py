@@ -14,7 +14,7 @@ import numpy as np
 from finchlang.base.errors import FinchError
 from finchlang.operators.operator_table import Operator
 from finchlang.script import values as data
-from finchlang.script.containers import are_true, axes_of, one_dimension, with_function
+from finchlang.script.containers import are_true, axes_of, one_dimension, place_in, with_function
 from finchlang.script.lazy_values import Pending
 from finchlang.script.shape_functions import FUNCTIONS as SHAPES
 from finchlang.script.show import kind_of
@@ -32,6 +32,8 @@ def grid(value: Any) -> np.ndarray:
     if data.is_array(value):
         return data.dense(value)
     found = data.shaped([*data.entries(value)])
+    if isinstance(found, list) and not found:
+        return np.empty(0)
     if not isinstance(found, np.ndarray):
         raise FinchError("type", f"{kind_of(value)} is no array of numbers")
     return found
@@ -68,15 +70,6 @@ def no_match(*shapes: tuple[int, ...]) -> FinchError:
     return FinchError("dimension", f"arrays of sizes {sizes} do not match", hint=hint)
 
 
-def check_stacked(axis: int, arrays: Any, parts: Any) -> None:
-    """Raises FinchError "dimension" if `parts`, which are `arrays` with modes of size 1 after theirs, do
-    not stand side by side (axis 1) or one below the other (0)."""
-    if len({(*part.shape[:axis], *part.shape[axis + 1 :]) for part in parts}) > 1:
-        way = "side by side" if axis else "one below the other"
-        sizes = " and ".join(size_text(array.shape) for array in arrays)
-        raise FinchError("dimension", f"arrays of sizes {sizes} do not stand {way}")
-
-
 def along(function: Callable[..., Any], value: Any, dims: Any) -> Any:
     """A function of NumPy along dimensions, which the result has with size 1."""
     array = grid(value)
@@ -110,6 +103,9 @@ def _total(name: str, operator: str, ufunc: Any, call: Call, function: Any, valu
     found = list(data.entries(value))
     if not found and name not in ("sum", "prod"):
         raise FinchError("type", f"{name} of nothing")
+    if str in map(type, found) and operator in "+*":
+        hint = "`join(v)` joins strings, `parse(Float64, s)` reads a number"
+        raise FinchError("type", f"{name} takes numbers, not strings", hint=hint)
     return reduce(data.binary(operator), found or [int(name == "prod")])
 
 
@@ -120,7 +116,7 @@ def _mean(call: Call, function: Any, value: Any) -> Any:
         raise FinchError("type", "mean of nothing")
     if isinstance(found, data.FinchRange):
         found, count = (found[0], found[count - 1]), 2
-    return data.plain(data.binary("/")(_total("sum", "+", np.sum, call, (), found), count))
+    return data.plain(data.binary("/")(_total("mean", "+", np.sum, call, (), found), count))
 
 
 def _spread(ufunc: Any, call: Call, function: Any, value: Any) -> float:
@@ -185,20 +181,20 @@ def _extrema(value: Any) -> tuple[Any, Any]:
     return least, _total("maximum", "max", np.max, None, (), value)
 
 
-def _coordinates(find: Callable[[np.ndarray], Any], value: Any) -> Any:
-    """The coordinates of the first such entry, column-major; NaN counts as least and as greatest."""
-    array = data.dense(value) if data.is_array(value) else np.array(list(data.entries(value)))
+def _found(find: Callable[[np.ndarray], Any], value: Any) -> tuple[Any, Any]:
+    """The first such entry, column-major, and its coordinates; NaN counts as least and as greatest."""
+    few = data.scattered(value)
+    given = few.values if few else value
+    array = data.dense(given) if data.is_array(given) else np.array(list(data.entries(given)))
     if array.size == 0 or array.dtype.kind not in "biuf":
         raise FinchError("type", f"{kind_of(value)} has no least or greatest number")
-    flat = int(find(array.flatten(order="F")))
-    index = tuple(int(i) + 1 for i in np.unravel_index(flat, array.shape, order="F"))
-    return index[0] if len(index) == 1 else index
+    flat = array.flatten(order="F")
+    k = int(find(flat))
+    return data.plain(flat[k]), place_in(value, int(few.places[k]) if few else k)
 
 
-def _found(find: Callable[[np.ndarray], Any], value: Any) -> tuple[Any, Any]:
-    at = _coordinates(find, value)
-    array = grid(value)
-    return data.plain(array[tuple(np.array(at, ndmin=1) - 1)]), at
+def _coordinates(find: Callable[[np.ndarray], Any], value: Any) -> Any:
+    return _found(find, value)[1]
 
 
 for _name, _what, _find in (("min", "least", np.argmin), ("max", "greatest", np.argmax)):

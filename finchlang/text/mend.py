@@ -113,8 +113,8 @@ def settle(span: Span, code: str, rule: str) -> tuple[Span, str] | None:
             end = len(text) - tail
             is_next = at == end and text[end : end + 1] not in ("", " ", "\n")
             is_here = start <= at < end or is_next
-            if not is_here and (at < start or "\n" in text[end:at]):
-                break  # what is wrong in another line is another mistake
+            if not is_here and (at < start or re.search(r"[\n;]", text[end:at])):
+                break  # what is wrong in another statement is another mistake
             try:
                 parse(source, rule, is_explained=True)
             except FinchError as told:
@@ -437,7 +437,7 @@ def _placed(way: names.OurWay, span: Span) -> names.OurWay | None:
 
 def in_place(code: str, span: Span) -> str:
     """The code of an expression in parentheses, if others than separators stand beside its place."""
-    if re.fullmatch(r"[\w.]+([(\[].*[)\]])?'?|[(\[@].*|_", code):
+    if re.fullmatch(r"[\w.]+([(\[].*[)\]])?'?|(?!\(\w*\) ->)[(\[@].*|_", code):
         return code
     start, stop = span.offsets
     before, after = span.source.text[:start].rstrip(" "), span.source.text[stop:].lstrip(" ")
