@@ -78,7 +78,7 @@ PLANS: dict[str, tuple[Callable[[], Any], list[str], list[str]]] = {
     "sliced in it": (lambda: (CSR * A)[1:2, :], ["1 @finch", "1 .="], []),
     "both in it": (lambda: xp.reshape(CSR + A, (2, 15)) * xp.roll(V[:15], 1), ["1 @finch", "1 .="], []),
     "a number that decides nothing": (lambda: TENSOR * 2.5, ["2.5\n"], ["* 2.5"]),
-    "a number that the fill is": (lambda: xp.maximum(TENSOR, 0.5), [", 0.5)"], ["n0"]),
+    "a number that the fill is": (lambda: xp.maximum(TENSOR, 0.5), [", n0)", "then has 0.5"], [", 0.5)"]),
     "extremes of the inner modes": (lambda: xp.max(TENSOR - 1, axis=0), ["1 .="], []),
     "extremes of all modes": (lambda: xp.max(TENSOR - 1), ["1 .="], []),
     "extremes of the outer mode": (lambda: xp.max(TENSOR, axis=1), [], ["1 .="]),
