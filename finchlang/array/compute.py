@@ -68,8 +68,10 @@ class _Nodes:
             part = part, tuple([self.add(arg) for arg in args])
             entry: Any = part, id(node) if node.numbers else node.shape
         elif isinstance(node, Leaf):
-            operand = node.value
-            if operand.shape != node.shape or operand.dtype.type is not node.values.type.dtype.type:
+            operand, dtype = node.value, node.values.type.dtype
+            kind = operand.dtype.type  # of an unsigned long long not that of uint64
+            is_same = kind is dtype.type or np.dtype(kind) == dtype
+            if operand.shape != node.shape or not is_same:
                 was = f"an operand was an array of {node.values.type.dtype} {node.shape}"
                 now = f"is one of {operand.dtype} {operand.shape} now"
                 raise ValueError(f"{was} when it was used, and {now}")

@@ -199,13 +199,12 @@ def apply(op: Any, *args: Expression, is_dense: bool = False) -> Expression:
 
 
 def converted(arg: Expression, to: Type) -> Expression:
-    """`arg` with its elements converted to another type; floats are truncated to integers."""
+    """`arg` with its elements converted to another type; floats are truncated to integers, which wrap."""
     if arg.values.type is to:
         return arg
     if isinstance(arg, NumberOperand):
         return NumberOperand(to.wrap(arg.value), to)
-    is_cut = arg.values.type.is_float and to.is_integer  # truncated, as by NumPy
-    return apply(f"cut_{to.name}" if is_cut else to.name, arg)
+    return apply(to.cut, arg)  # as by NumPy
 
 
 # ----------------------------------------------------------------------------------------- Array

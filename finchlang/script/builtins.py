@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from finchlang.base.aligned_memory import full_aligned
-from finchlang.base.errors import FinchError
+from finchlang.base.errors import FinchError, clipped
 from finchlang.levels.scalars import Scalar as ScalarLevel
 from finchlang.operators.operator_table import OPERATORS
 from finchlang.script import (
@@ -29,6 +29,7 @@ from finchlang.tensors.array_base import LazyTensor, size_text
 from finchlang.tensors.convert import convert, copy_of
 from finchlang.tensors.formats import LEVELS, construct
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
+from finchlang.text.meant import EXCHANGED
 
 BUILTINS = data.Builtins()
 for _module in (make_tensors, shape_functions, containers, whole_arrays, linear_algebra):
@@ -89,7 +90,7 @@ def _parse(type: Any, string: str) -> Any:
     try:
         found: Any = float(string) if type.is_float else int(string)
     except ValueError:
-        raise FinchError("type", f"`{string}` is no {type}") from None
+        raise FinchError("type", f"`{clipped(string)}` is no {type}") from None
     if not type.is_float and type.wrap(found) != found:
         raise FinchError("type", f"{type} cannot hold {found}")
     return data.number(found, type)
@@ -244,6 +245,8 @@ def _fread(path: Any) -> Any:
 def _fwrite(path: Any, value: Any) -> Any:
     from finchlang.files.suffixes import fwrite
 
+    if isinstance(value, str) and not isinstance(path, str):
+        raise FinchError("type", "fwrite takes a path and a tensor", hint=EXCHANGED)
     fwrite(path, value)
     return ast.NOTHING
 
@@ -279,6 +282,29 @@ for _name, _what in (
 ):
     _doc = f"the {_what}, of `type` if given"
     BUILTINS.add(f"{_name}(type, x; digits)", _doc, partial(_rounded, _name))
+
+
+def _of_integers(name: str, function: Callable[..., int], *args: Any) -> int:
+    given = [data.whole(arg, "an argument") for arg in args]
+    try:
+        found = function(*given)
+    except ValueError:
+        raise FinchError("bounds", f"{name} takes no negative numbers") from None
+    if found > types.Int64.highest:
+        called = f"{name}({', '.join(map(str, given))})"
+        raise FinchError(
+            "bounds", f"Int64 cannot hold {called}", hint="floats are larger: prod(1.0:n)"
+        )
+    return found
+
+
+for _usage, _doc, _of in (
+    ("gcd(a, b)", "the greatest integer that divides both", math.gcd),
+    ("lcm(a, b)", "the least multiple of both", math.lcm),
+    ("factorial(n)", "the product of 1 to n", lambda n: math.factorial(min(n, 99))),
+    ("binomial(n, k)", "how many ways there are to choose k of n", math.comb),
+):
+    BUILTINS.add(_usage, _doc, partial(_of_integers, _usage.partition("(")[0], _of))
 
 
 @BUILTINS.add("range(a, b; step, length)", "the range a:b, or `length` numbers from a to b")

@@ -36,6 +36,10 @@ class Caller(NamedTuple):
     def __call__(self, function: Any, *args: Any) -> Any:
         return self.evaluator.apply(function, list(args), {}, self.span)
 
+    def each(self, function: Any, *values: Any) -> Any:
+        """The results of a function for the entries of values."""
+        return [self(function, *xs) for xs in zip(*map(data.entries, values), strict=False)]
+
     def by_elements(self, function: Any, *args: Any) -> Any:
         """`function.(args...)`, lazily for tensors."""
         return elementwise(function, list(args), lambda *xs: self(function, *xs))
@@ -198,7 +202,7 @@ class Calls(Expressions):
                     raise FinchError("type", message, span, "write `compute(x)` for a lazy `x`")
                 if function.name in MATRIX and any(map(data.is_array, args)):
                     return MATRIX[function.name](*args)
-                return data.operate(function, args)
+                return data.directly(function, args)
             if isinstance(function, functions.LevelName):
                 return level_or_scalar(function.name, function.parameters, tuple(args))
             if isinstance(function, Identity):

@@ -152,7 +152,7 @@ def sparse_of(*args: Any) -> Tensor:
         raise FinchError("type", f"{values.dtype} is no element type")
     if shape is None:
         if not count:
-            raise FinchError("dimension", "without coordinates fsparse needs a shape")
+            raise FinchError("dimension", "without coordinates a shape is needed")
         shape = tuple(int(size) for size in coordinates.max(axis=1) + 1)
     if len(shape) != len(vectors):
         message = f"there are {len(vectors)} vectors of coordinates and {len(shape)} sizes"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import operator
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache, lru_cache, partial, reduce
 from itertools import starmap
@@ -20,13 +20,13 @@ from finchlang.host.ir import Var
 from finchlang.host.primitives import as_function
 from finchlang.operators.operator import wrong_count
 from finchlang.operators.operator_table import OPERATORS, Operator
-from finchlang.script.show import check_depth, joined, kind_of, text
+from finchlang.script.show import check_depth, joined, kind_of, repeated, text
 from finchlang.syntax.nodes import MISSING
 from finchlang.syntax.types import Bool, Float64, Int64, Pair, Type, promote, type_of_value
 from finchlang.tensors.adopt import as_tensor, is_scipy
 from finchlang.tensors.array_base import LazyTensor, is_whole
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, body_of
-from finchlang.text.meant import COMPARED, JOINED, REPEATED
+from finchlang.text.meant import COMPARED, EXCHANGED, FORMATTED, JOINED, REPEATED
 
 
 @record
@@ -249,8 +249,10 @@ def entries(value: Any) -> Iterable[Any]:
         return flat.tolist() if flat.dtype in PYTHONS else map(plain, flat)
     if isinstance(value, dict):
         return [*starmap(Pair, value.items())]
+    kind = kind_of(value)
     hint = "a range is written `1:3`" if is_number(value) else None
-    raise FinchError("type", f"{kind_of(value)} has no entries", hint=hint)
+    hint = EXCHANGED if kind == "a function" else hint
+    raise FinchError("type", f"{kind} has no entries", hint=hint)
 
 
 #: the element types of Python's own numbers
@@ -298,6 +300,8 @@ def operate(op: Operator, args: list[Any]) -> Any:
         if op.name in ("<", "<=", ">", ">="):
             order = (args[0] > args[1]) - (args[0] < args[1])
             return operate(op, [order, 0])
+    if op.name == "^" and len(args) == 2 and isinstance(args[0], str):
+        return repeat_string(*args)
     if op.name == "=>" and len(args) == 2:
         return Pair(*args)
     if op.name in ("first", "last") and len(args) == 1 and not isinstance(args[0], Pair):
@@ -307,14 +311,27 @@ def operate(op: Operator, args: list[Any]) -> Any:
     others = " and ".join(kind_of(a) for a in args)
     hint = WITH_DOT if any(map(is_array, args)) else None
     if hint is None and str in map(type, args):
-        hint = {"+": JOINED, "*": REPEATED}.get(op.name)
+        hint = {"+": JOINED, "*": REPEATED, "%": FORMATTED}.get(op.name)
     raise FinchError("type", f"`{op.name}` does not take {others}", hint=hint)
+
+
+def repeat_string(string: str, count: Any) -> str:
+    n = whole(count, "how often")
+    if n < 0:
+        raise FinchError("type", "a string cannot be repeated less than 0 times")
+    return repeated(string, n)
 
 
 def binary(name: str) -> Callable[[Any, Any], Any]:
     """An operator of the table as a function of two values."""
     op = OPERATORS[name]
-    return lambda a, b: operate(op, [a, b])
+    return lambda a, b: directly(op, [a, b])
+
+
+def directly(op: Operator, args: list[Any]) -> Any:
+    """As `operate`, at once for Python's own numbers."""
+    function = plain_functions(op)[tuple(map(type, args))]
+    return operate(op, args) if function is None else function(*args)
 
 
 def _on_numbers(op: Operator, args: list[Any]) -> Any:
@@ -354,6 +371,8 @@ ARITHMETIC = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide}
 #: those that NumPy computes of the elements of arrays of floats
 BY_NUMPY = ARITHMETIC | {"<": np.less, "<=": np.less_equal, ">": np.greater}
 BY_NUMPY |= {">=": np.greater_equal, "==": np.equal, "!=": np.not_equal}
+#: those that round, also to a type
+ROUNDING = {"floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "round": np.rint}
 
 
 def equal(a: Any, b: Any, alike: Callable[[Any, Any], Any] = operator.eq, depth: int = 0) -> bool:
@@ -369,6 +388,8 @@ def equal(a: Any, b: Any, alike: Callable[[Any, Any], Any] = operator.eq, depth:
         return count == len(b) and all([a[k] == b[k] for k in (0, count - 1)[:count]])
     if is_vector(a) and is_vector(b):
         a, b = [*entries(a)], [*entries(b)]
+        if is_plain(a) and is_plain(b):
+            return len(a) == len(b) and all(map(alike, a, b))
     elif isinstance(a, dict) and isinstance(b, dict) and a.keys() == b.keys():
         a, b = [*a.values()], [b[key] for key in a]
     if isinstance(a, (tuple, list)) and type(a) is type(b):
@@ -378,12 +399,31 @@ def equal(a: Any, b: Any, alike: Callable[[Any, Any], Any] = operator.eq, depth:
             if not equal(x, y, alike, depth + 1):
                 return False
         return len(a) == len(b)
-    is_plain = not any([isinstance(x, (tuple, list, dict)) or is_array(x) for x in (a, b)])
-    return is_plain and bool(alike(a, b))
+    are_parts = any([isinstance(x, (tuple, list, dict)) or is_array(x) for x in (a, b)])
+    return not are_parts and bool(alike(a, b))
+
+
+def is_plain(values: Collection[Any]) -> bool:
+    """Whether all values are strings or Python's own numbers, which Python compares as scripts do."""
+    return {*map(type, values)} <= _COMPARED
+
+
+_COMPARED = {*_PLAIN, str}
+
+
+def is_ordered(values: Sequence[Any]) -> bool:
+    """Whether Python orders the values as scripts do: numbers that are not NaN, strings, and tuples of as
+    many of these."""
+    kinds = {*map(type, values)}
+    if kinds == {tuple}:
+        return len({*map(len, values)}) == 1 and all(map(is_ordered, zip(*values, strict=True)))
+    return kinds <= {*_PLAIN} and not any(map(operator.ne, values, values)) or kinds == {str}
 
 
 def identical(a: Any, b: Any) -> Any:
     """Equality of numbers or entries as of Julia's `isequal`: NaN is equal to itself, -0.0 not to 0.0."""
+    if type(a) is type(b) is int or isinstance(a, str) or isinstance(b, str):
+        return a == b
     if any(np.asarray(x).dtype.kind not in "biuf" for x in (a, b)):
         return a == b
     return (a == b) & (np.signbit(a) == np.signbit(b)) | (a != a) & (b != b)

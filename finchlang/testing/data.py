@@ -9,11 +9,12 @@ from contextlib import contextmanager, suppress
 from copy import deepcopy
 from inspect import signature
 from math import prod
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from finchlang.base.errors import FinchError
+from finchlang.base.errors import FinchError, did_you_mean
 from finchlang.base.records import record
 from finchlang.calls.runner import KernelEvent, Observer
 from finchlang.levels.element import differs
@@ -290,8 +291,21 @@ class Reference:
     def __init__(self, function: str, text: str, name: str, args: Sequence[str] = ()):
         path, _, called = function.rpartition(":")
         self.function, inputs = function, Inputs()
+        if not path:
+            message = f"`--against {function}` names no function"
+            raise FinchError(
+                "type", message, hint=f"write `{function}:NAME`, a function of that file"
+            )
+        if not Path(path).is_file():
+            raise FinchError("I/O", f"cannot read {path}: there is no such file")
         with _told(function):
-            self._called = runpy.run_path(path)[called]
+            found = runpy.run_path(path)
+        if not callable(found.get(called)):
+            known = [n for n, f in found.items() if callable(f) and n[0] != "_"]
+            hint = did_you_mean(called, known) or f"its functions are {', '.join(known) or 'none'}"
+            raise FinchError("unknown name", f"{path} has no function `{called}`", hint=hint)
+        with _told(function):
+            self._called = found[called]
             names = signature(self._called).parameters
         script = parse_script(text, name)
         session = Session("native", "all", lambda _: None, args, inputs)

@@ -222,6 +222,8 @@ class Builder(KernelBuilder):
 
     def negative(self, parts: list) -> ast.Node:
         sign, literal = parts
+        if isinstance(literal, Token):  # LEAST, whose negative alone is an Int64
+            literal = ast.Literal(int(literal))
         if literal.type is not None and literal.type.startswith("U"):
             return self.prefixed(parts)
         return ast.Literal(-literal.value, literal.type, span=self.over(parts))
@@ -357,10 +359,12 @@ class Builder(KernelBuilder):
 
     def for_(self, parts: list) -> ast.Node:
         span, body = self.over(parts), parts[-2]
-        for names, iterable in reversed([p for p in parts if isinstance(p, tuple)]):
+        bindings = [p for p in parts if isinstance(p, tuple)]
+        for k, (names, iterable) in reversed([*enumerate(bindings)]):
             inner = body if isinstance(body, ast.Script) else ast.Script((body,), span=span)
             whole = names[0] if len(names) == 1 else f"({', '.join(names)})"
-            body = ast.For(whole, iterable, inner, names if len(names) > 1 else (), span=span)
+            own = names if len(names) > 1 else ()
+            body = ast.For(whole, iterable, inner, own, k > 0, span=span)
         return body
 
     def if_(self, parts: list) -> ast.Node:

@@ -7,7 +7,7 @@ from typing import Any
 
 from finchlang.base.errors import FinchError, Hint, write
 from finchlang.syntax import nodes as ast, traversal as trees
-from finchlang.text.print import pretty
+from finchlang.text.print import pretty, with_dot
 
 
 def _mend() -> Any:
@@ -52,7 +52,10 @@ def called_by(error: FinchError) -> FinchError:
 
 #: hints of errors about values that code is made of here, where their text is known
 JOINED, INDEXED, REPEATED = "with `string`", "with brackets", "with `repeat`"
+EXCHANGED = "with the arguments exchanged"
 COMPARED = "compare it, as in `x != 0`"
+#: and of those that are told as they are
+FORMATTED = 'a string holds values: `"x = $x"`, `"$(round(x, digits=2))"`'
 
 
 def _made(hint: Any, node: Any) -> Any:
@@ -61,7 +64,12 @@ def _made(hint: Any, node: Any) -> Any:
 
     match hint:
         case "with `string`" | "with `repeat`":
-            return trees.replace(node, op=ast.Variable(hint[6:-1]))
+            sign, op = getattr(getattr(node, "op", None), "name", ""), ast.Variable(hint[6:-1])
+            if sign in (".+", ".*") or isinstance(node, ast.Broadcast):
+                return with_dot(op, node.args)
+            return trees.replace(node, op=op) if sign in ("+", "*") else None
+        case "with the arguments exchanged" if len(getattr(node, "args", ())) == 2:
+            return trees.replace(node, args=node.args[::-1])
         case "with brackets":
             return ast.Subscript(node.op, node.args)
     return names.compared(node) if hint == COMPARED else None

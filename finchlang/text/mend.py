@@ -113,8 +113,8 @@ def settle(span: Span, code: str, rule: str) -> tuple[Span, str] | None:
             end = len(text) - tail
             is_next = at == end and text[end : end + 1] not in ("", " ", "\n")
             is_here = start <= at < end or is_next
-            if not is_here and (at < start or "\n" in text[end:at]):
-                break  # what is wrong in another line is another mistake
+            if not is_here and (at < start or re.search(r"[\n;]", text[end:at])):
+                break  # what is wrong in another statement is another mistake
             try:
                 parse(source, rule, is_explained=True)
             except FinchError as told:
