@@ -233,6 +233,10 @@ def _with_fill(found: Any, fill: ast.Literal | None) -> Any:
     if fill is None:
         return found
     body = body_of(found)
+    *_, last, _ = body.format.levels()
+    if not last.lists_entries:  # it stores elements of which nothing was written
+        stored = body.memory.arrays[-1]
+        np.putmask(stored, stored == body.format.fill.value, fill.value)
     level = body.format.with_leaf(Element(fill))
     own = found.format
     format = Swizzled(level, own.permutation) if isinstance(own, Swizzled) else level

@@ -484,3 +484,9 @@ def test_fills_are_reduced_apart_where_all_else_is_the_same() -> None:
     zeros = sp.csr_array((np.array([-0.0]), np.array([0]), np.array([0, 1, 1])), shape=(2, 2))
     signs = xp.max(xp.copysign(column[:2], xp.asarray(zeros)), axis=1)
     np.testing.assert_array_equal(xp.todense(signs), np.abs(column[:2, 0]))
+
+
+def test_elements_between_those_that_are_stored_have_the_fill() -> None:
+    """Of dense levels within sparse ones, where it is a number that the kernel does not know."""
+    found = xp.compute(xp.asarray(A, format="SparseList(Dense(Element(0.0)))") + 0.3)
+    np.testing.assert_array_equal(found.to_numpy(), A + 0.3)
