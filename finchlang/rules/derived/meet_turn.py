@@ -26,6 +26,7 @@ from finchlang.host.ir import BLOCK, Cell, Expr
 from finchlang.levels import looplets as lp
 from finchlang.rules.base.context import Context, accesses_in, find_looplets, put
 from finchlang.rules.base.early_exit import Exit
+from finchlang.rules.base.loops import unfurlable
 from finchlang.rules.base.state import State
 from finchlang.rules.derived.cursors import Cursor, ListedCursor, Seen
 from finchlang.syntax.nodes import Loop, Node
@@ -270,10 +271,12 @@ def visit(
     machine: Machine, state: State, term: Loop, i: Expr, stop: Expr, there: Mapping[int, Node]
 ) -> None:
     """Run the part of a loop from i to `stop`, with nests replaced by the looplets in `there`. Without a
-    loop, if it is at a point and no nest is left that has yet to be lowered."""
+    loop, if it is at a point and nothing is left that has yet to be lowered: no nest, and no tensor that
+    an option of a choice is."""
     payloads = {nest: x.body for nest, x in there.items() if isinstance(x, lp.Run)}
     nests = {id(x) for x in find_looplets(term) if isinstance(x, (lp.Steps, lp.Sequence))}
-    if stop is i and len(payloads) == len(there) and nests <= payloads.keys():
+    is_lowered = len(payloads) == len(there) and nests <= payloads.keys()
+    if stop is i and is_lowered and not unfurlable(term):
         rest: Node = put(term.body, payloads, consume=True)
         rest = substitute(rest, {term.index: as_node(i)})
     else:
