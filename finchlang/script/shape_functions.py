@@ -127,6 +127,8 @@ def check_stacked(axis: int, arrays: Any) -> None:
     """Raises FinchError "dimension" if arrays, with modes of size 1 after theirs, do not stand side by
     side (axis 1) or one below the other (0)."""
     shapes = [tuple(array.shape) for array in arrays]
+    if not shapes:
+        return
     order = max(axis + 1, *map(len, shapes))
     first, *others = [shape + (1,) * (order - len(shape)) for shape in shapes]
     rest = [(*shape[:axis], *shape[axis + 1 :]) for shape in (first, *others)]
