@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Callable
 from functools import partial
@@ -90,7 +91,8 @@ def _parse(type: Any, string: str) -> Any:
     try:
         found: Any = float(string) if type.is_float else int(string)
     except ValueError:
-        raise FinchError("type", f"`{clipped(string)}` is no {type}") from None
+        hint = "parse(Float64, s) reads fractions" if re.search(r"\d[.e]", string) else None
+        raise FinchError("type", f"`{clipped(string)}` is no {type}", hint=hint) from None
     if not type.is_float and type.wrap(found) != found:
         raise FinchError("type", f"{type} cannot hold {found}")
     return data.number(found, type)
@@ -259,7 +261,8 @@ def _rounded(name: str, *args: Any, digits: Any = None) -> Any:
     type, x = (None, *args)[-2:] if args else (None, None)
     is_typed = type is None or isinstance(type, types.Type)
     if len(args) > 2 or data.is_array(x) or not is_typed:
-        raise FinchError("type", f"{name} takes a number, or a type and a number")
+        message = f"{name} takes a number, or a type and a number"
+        raise FinchError("type", message, hint=f"{name}(2.345, digits = 1), {name}(Int64, 2.5)")
     if digits is not None:
         if type is not None:
             raise FinchError("type", f"{name} takes a type or `digits`, not both")
@@ -282,6 +285,16 @@ for _name, _what in (
 ):
     _doc = f"the {_what}, of `type` if given"
     BUILTINS.add(f"{_name}(type, x; digits)", _doc, partial(_rounded, _name))
+
+
+def _end_of(name: str, type: Any) -> Any:
+    if not isinstance(type, types.Type):
+        raise FinchError("type", f"{name} takes a type", hint=f"{name}(Int64)")
+    return data.number(type.highest if name == "typemax" else type.lowest, type)
+
+
+for _name, _what in (("typemax", "greatest"), ("typemin", "least")):
+    BUILTINS.add(f"{_name}(T)", f"the {_what} value of a type", partial(_end_of, _name))
 
 
 def _of_integers(name: str, function: Callable[..., int], *args: Any) -> int:
@@ -309,8 +322,11 @@ for _usage, _doc, _of in (
 
 @BUILTINS.add("range(a, b; step, length)", "the range a:b, or `length` numbers from a to b")
 def _range(
-    start: Any, stop: Any, step: Any = None, length: Any = None
+    start: Any, stop: Any, *others: Any, step: Any = None, length: Any = None
 ) -> data.FinchRange | np.ndarray:
+    if others:
+        hint = "range(a, b; length = n) has n numbers, range(a, b; step = s) goes by s"
+        raise FinchError("type", "range takes its third number by name", hint=hint)
     if length is not None:
         return np.linspace(start, stop, data.whole(length, "a length"))
     return data.FinchRange(start, 1 if step is None else step, stop)
@@ -366,7 +382,14 @@ BUILTINS.add("ismissing(x)", "whether x is `missing`", lambda x: x is ast.MISSIN
 BUILTINS.add("isnothing(x)", "whether x is `nothing`", lambda x: x is ast.NOTHING)
 
 
+#: what `typeof` gives for values that have no type of their own
+_KINDS = {str: "String", tuple: "Tuple", list: "Vector", dict: "Dict", data.FinchRange: "Range"}
+_KINDS |= {type(ast.NOTHING): "Nothing", type(ast.MISSING): "Missing"}
+
+
 @BUILTINS.add("typeof(x)", "the type of a number, the format of a tensor")
 def _typeof(x: Any) -> Any:
+    if kind_of(x) == "a function" or type(x) in _KINDS:
+        return data.NamedValue(_KINDS.get(type(x), "Function"))
     is_tensor = isinstance(x, (Tensor, SwizzledTensor, Scalar, LazyTensor))
     return x.format if is_tensor else element_type(x)

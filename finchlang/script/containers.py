@@ -15,7 +15,7 @@ from finchlang.script import values as data
 from finchlang.script.show import joined, kind_of, repeated, text
 from finchlang.syntax import nodes as ast, types
 from finchlang.tensors.array_base import size_text
-from finchlang.text.meant import EXCHANGED
+from finchlang.text.meant import AS_VECTOR, EXCHANGED
 
 #: calls a function of the script or a built-in one
 Call = Callable[..., Any]
@@ -177,10 +177,12 @@ def _reversed(value: Any, *, dims: Any = None) -> Any:
 def _unique(value: Any) -> Any:
     found: list[Any] = []
     seen: set[Any] = set()
-    for item in data.entries(value):
+    few = data.scattered(value)
+    for item in data.entries(few.values if few else value):
+        is_nan = isinstance(item, (float, np.floating)) and item != item
         try:
-            is_new = item not in seen
-            seen.add(item)
+            is_new = (key := "NaN" if is_nan else item) not in seen
+            seen.add(key)
         except TypeError:  # not hashable, as arrays
             is_new = not any(data.equal(item, other) for other in found)
         found += [item] * is_new
@@ -210,7 +212,8 @@ def _foreach(call: Call, function: Any, *values: Any) -> Any:
 def with_function(name: str, what: str, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], Any]:
     """The function of `name(f, A)`, if one is given, and A. Raises FinchError "type" for others."""
     if not 1 <= len(args) <= 2:
-        raise FinchError("type", f"{name} takes {what}, or a function and {what}")
+        hint = AS_VECTOR if all(map(data.is_number, args)) and args else None
+        raise FinchError("type", f"{name} takes {what}, or a function and {what}", hint=hint)
     if len(args) == 2 and data.is_array(args[0]) and data.is_number(args[1]):
         hint = f"write `{name}(A, dims = {args[1]})`"
         raise FinchError("type", f"{name} takes a dimension as `dims`", hint=hint)
@@ -231,8 +234,14 @@ def place_in(value: Any, k: int) -> Any:
     return tuple(int(i) + 1 for i in np.unravel_index(k, shape, order="F"))
 
 
-def _found(call: Call, args: tuple[Any, ...], name: str) -> Iterator[Any]:
-    """The places of the entries that are true, or for which the function given is true."""
+def _found(call: Call, args: tuple[Any, ...], name: str, is_first: bool = False) -> Iterator[Any]:
+    """The places of the entries that are true, or for which the function given is true; perhaps only one
+    of those that a tensor does not store, if the first is asked for."""
+    few = data.scattered(args[-1])
+    if few is not None:
+        held = [*are_true(call, (*args[:-1], few.values), name)]
+        if is_first or few.fill is None or not held[few.fill]:
+            return (place_in(args[-1], int(k)) for k in few.places[held])
     return (place_in(args[-1], k) for k, held in enumerate(are_true(call, args, name)) if held)
 
 
@@ -247,7 +256,7 @@ def _findall(call: Call, *args: Any) -> Any:
 
 @FUNCTIONS.add("findfirst(f, A)", "the first of these places, or `nothing`", calls=True)
 def _findfirst(call: Call, *args: Any) -> Any:
-    return next(_found(call, args, "findfirst"), ast.NOTHING)
+    return next(_found(call, args, "findfirst", True), ast.NOTHING)
 
 
 @FUNCTIONS.add("enumerate(v)", "the entries with their places")
@@ -272,7 +281,8 @@ def _is_in(item: Any, value: Any) -> bool:
     if isinstance(value, data.FinchRange) and data.is_number(item):
         is_plain = type(value.start) is type(value.stop) is int and value.step == 1
         return item in range(value.start, value.stop + 1) if is_plain else item in [*value]
-    found = data.entries(value)
+    few = data.scattered(value)
+    found = data.entries(few.values if few else value)
     if data.is_plain([item]) and isinstance(found, Sequence) and data.is_plain(found):
         return any(map(operator.eq, repeat(item), found))
     return any(data.equal(item, x) for x in found)
@@ -327,6 +337,9 @@ def _pairs(value: Any) -> Any:
 
 
 def _joined(values: Any, sign: Any = "") -> str:
+    if not isinstance(sign, str):
+        what = f"join takes a vector and a string between its entries, not {kind_of(sign)}"
+        raise FinchError("type", what, hint=EXCHANGED if isinstance(values, str) else None)
     parts = [text(value) for value in data.entries(values)]
     given = text(sign)
     return joined([p for part in parts for p in (given, part)][1:])

@@ -67,7 +67,9 @@ def _dropped(value: Any, *, dims: Any) -> Any:
 def _norm(value: Any, order: Any = 2) -> float:
     found = np.abs(_numbers(value, "norm").astype(float).ravel())
     if not data.is_number(order):
-        raise FinchError("type", f"the order of a norm is a number, not {kind_of(order)}")
+        hint = "`norm(A)` is that of all entries, also of a matrix (Frobenius)"
+        what = f"the order of a norm is a number, not {kind_of(order)}"
+        raise FinchError("type", what, hint=hint)
     if math.isinf(order):
         return float(found.max() if order > 0 else found.min()) if found.size else 0.0
     if order == 0:

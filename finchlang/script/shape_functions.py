@@ -68,7 +68,13 @@ def shape_function(usage: str) -> Callable[..., Any]:
     first = next(k for k, part in enumerate(parts) if part[0] == "A")
     takes_all = parts[-1] in ("A...", "B")
 
-    def made(*args: Any, dims: Any = None) -> Any:
+    def made(*args: Any, dims: Any = None, inner: Any = (), outer: Any = ()) -> Any:
+        if name == "repeat" and len(args) == 1 and (inner, outer) != ((), ()):
+            return _repeated(args[0], inner, outer)
+        if (inner, outer) != ((), ()):
+            raise FinchError(
+                "type", f"`{name}` takes no keyword arguments", hint=f"write `{usage}`"
+            )
         if dims is not None and name == "cat":
             args = (dims, *args)
         elif dims is not None:
@@ -121,6 +127,8 @@ def check_stacked(axis: int, arrays: Any) -> None:
     """Raises FinchError "dimension" if arrays, with modes of size 1 after theirs, do not stand side by
     side (axis 1) or one below the other (0)."""
     shapes = [tuple(array.shape) for array in arrays]
+    if not shapes:
+        return
     order = max(axis + 1, *map(len, shapes))
     first, *others = [shape + (1,) * (order - len(shape)) for shape in shapes]
     rest = [(*shape[:axis], *shape[axis + 1 :]) for shape in (first, *others)]
@@ -191,6 +199,14 @@ def _setting(name: str, usage: str, value: Any, place: int, values: dict[str, An
     if value < 0 and place and name in ("repeat", "tile", "broadcast"):
         raise FinchError("dimension", f"a count is 0 or more, not {value}")
     return _number(value, values) if is_size and type(value) is int else Literal(value)
+
+
+def _repeated(value: Any, inner: Any, outer: Any) -> Any:
+    """`repeat(A; inner, outer)` of Julia: counts for the parts, and for the whole, of each dimension."""
+    for name, counts in (("repeat", inner), ("tile", outer)):
+        for mode, count in enumerate(counts if isinstance(counts, tuple) else (counts,), 1):
+            value = FUNCTIONS[name].function(value, mode, count)
+    return value
 
 
 FUNCTIONS = Builtins()

@@ -29,7 +29,8 @@ def subscript(value: Any, indices: list[Any]) -> Any:
     if isinstance(value, dict):
         key = _key(indices)
         if key not in value:
-            raise FinchError("bounds", f"there is no key {show(key)}")
+            hint = "`haskey(d, key)` tells, and `get(d, key, 0)` has a value for a key that is not there"
+            raise FinchError("bounds", f"there is no key {show(key)}", hint=hint)
         return value[key]
     if isinstance(value, Type):
         return values_of(value, data.array_literal([indices], False)) if indices else []
@@ -83,7 +84,11 @@ def set_subscript(target: Any, indices: list[Any], value: Any, spreads: bool = F
             target[k] = item
         return
     if not data.is_array(target):
-        raise FinchError("type", f"the entries of {kind_of(target)} cannot be set")
+        ways: dict[type, str] = {tuple: "a vector, `[1, 2, 3]`, has entries that can be set"}
+        ways[data.FinchRange] = "`collect(r)` makes a vector of it, whose entries can be set"
+        ways[str] = '`replace(s, "a" => "b")` makes another string'
+        what = f"the entries of {kind_of(target)} cannot be set"
+        raise FinchError("type", what, hint=ways.get(type(target)))
     if isinstance(target, TensorView):
         hint = (
             "a kernel writes through it: `@finch V[1] = 2`; or make a tensor of it: `V = copy(V)`"
@@ -276,7 +281,7 @@ def index_of(index: Any, size: int) -> Any:
         return _listed(np.array(index) if isinstance(index, list) else data.dense(index), size)
     k = data.whole(index, "an index")
     if not 1 <= k <= size:
-        hint = None
+        hint = None if size else "there are no entries"
         if k <= 0 < size:
             hint = f"indices count from 1: the first is `x[1]`, the last `x[end]`, which is {size}"
             if -size < k < -1:

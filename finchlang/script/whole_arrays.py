@@ -181,18 +181,20 @@ def _extrema(value: Any) -> tuple[Any, Any]:
     return least, _total("maximum", "max", np.max, None, (), value)
 
 
-def _coordinates(find: Callable[[np.ndarray], Any], value: Any) -> Any:
-    """The coordinates of the first such entry, column-major; NaN counts as least and as greatest."""
-    array = data.dense(value) if data.is_array(value) else np.array(list(data.entries(value)))
+def _found(find: Callable[[np.ndarray], Any], value: Any) -> tuple[Any, Any]:
+    """The first such entry, column-major, and its coordinates; NaN counts as least and as greatest."""
+    few = data.scattered(value)
+    given = few.values if few else value
+    array = data.dense(given) if data.is_array(given) else np.array(list(data.entries(given)))
     if array.size == 0 or array.dtype.kind not in "biuf":
         raise FinchError("type", f"{kind_of(value)} has no least or greatest number")
-    return place_in(array, int(find(array.flatten(order="F"))))
+    flat = array.flatten(order="F")
+    k = int(find(flat))
+    return data.plain(flat[k]), place_in(value, int(few.places[k]) if few else k)
 
 
-def _found(find: Callable[[np.ndarray], Any], value: Any) -> tuple[Any, Any]:
-    at = _coordinates(find, value)
-    array = grid(value)
-    return data.plain(array[tuple(np.array(at, ndmin=1) - 1)]), at
+def _coordinates(find: Callable[[np.ndarray], Any], value: Any) -> Any:
+    return _found(find, value)[1]
 
 
 for _name, _what, _find in (("min", "least", np.argmin), ("max", "greatest", np.argmax)):

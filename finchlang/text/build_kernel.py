@@ -242,6 +242,9 @@ class KernelBuilder:
         if len(results) == 1 and isinstance(results[0], ast.Group):
             results = results[0].items
         for result in results:
+            if isinstance(result, ast.Subscript) and isinstance(result.object, ast.Variable):
+                hint = write(result.object.name)
+                raise syntax_error("a kernel returns whole tensors", result.span, hint)
             self.name(result, "a kernel returns tensors by name")
         return ast.Yield(results, span=self.over(parts))  # type: ignore[arg-type]
 

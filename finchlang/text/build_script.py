@@ -319,6 +319,10 @@ class Builder(KernelBuilder):
             hint: str = "assign to a name or to an element, as in `x = 1` or `x[2] = 1`"
             if isinstance(target, ast.Rows) and len(target.rows) == 1:
                 hint = write(", ".join(map(pretty, target.rows[0])))
+            elif isinstance(target, ast.Typed):
+                hint = write(target.name.name)
+            elif isinstance(target, ast.Group):
+                hint = "take the parts in two steps: `p, c = (1, 2), 3; a, b = p`"
             raise FinchError("syntax", "this cannot be assigned to", target.span, hint)
 
     def function(self, parts: list) -> ast.Node:

@@ -61,7 +61,8 @@ def number(text: str, span: Span) -> tuple[Any, str | None]:
     if decimal := _FLOAT.match(text):
         real = float(f"{decimal['digits'].replace('_', '')}e{decimal['power'] or 0}")
         return (Float32.wrap(real), "Float32") if decimal["mark"] == "f" else (real, None)
-    raise _bad(text, span, None)
+    octal = re.fullmatch(r"0[oO]([0-7]+)", text)
+    raise _bad(text, span, write(str(int(octal[1], 8))) if octal else None)
 
 
 def is_float(text: str) -> bool:

@@ -437,7 +437,7 @@ def _placed(way: names.OurWay, span: Span) -> names.OurWay | None:
 
 def in_place(code: str, span: Span) -> str:
     """The code of an expression in parentheses, if others than separators stand beside its place."""
-    if re.fullmatch(r"[\w.]+([(\[].*[)\]])?'?|[(\[@].*|_", code):
+    if re.fullmatch(r"[\w.]+([(\[].*[)\]])?'?|(?!\(\w*\) ->)[(\[@].*|_", code):
         return code
     start, stop = span.offsets
     before, after = span.source.text[:start].rstrip(" "), span.source.text[stop:].lstrip(" ")
