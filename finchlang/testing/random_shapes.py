@@ -18,8 +18,6 @@ OPERATORS = (
 )
 #: the most modes and the most elements of a tensor within operators
 ORDER, ELEMENTS = 4, 150
-#: how often a tensor has one place more than its operator takes, which all are to refuse alike
-WRONG = 0.02
 
 
 def divisor(random: Any, n: int) -> int:
@@ -93,15 +91,13 @@ def made(
 
 
 def around(maker: Any, sizes: Sizes, depth: int, names: Sequence[str] = OPERATORS) -> str:
-    """An expression of these sizes, or seldom of others: a tensor within up to `depth` operators."""
+    """An expression of these sizes: a tensor within up to `depth` operators."""
     for _ in range(6 if depth else 0):
         name = maker.random.choice(names)
         if name in ("kron", "tril", "triu") and maker.kind in ("bool", "minplus"):
             continue
         first, within, last = made(name, maker.random, sizes) or ((), [()], ())
         if all(s and len(s) <= ORDER and prod(s) <= ELEMENTS for s in within):
-            if within[-1] and maker.chance(WRONG):
-                within[-1] = (*within[-1][:-1], within[-1][-1] + 1)
             inner = [around(maker, s, depth - 1, names) for s in within]
             return f"{name}({', '.join(map(str, (*first, *inner, *last)))})"
     return maker.leaf(sizes)

@@ -23,8 +23,6 @@ from finchlang.text.print import pretty
 
 #: one seed in so many has NaN, infinities and -0.0 in its data
 SPECIAL = 9
-#: a letter for each operator of a turn, which are as far apart in the table as they can be
-TURN = "rstuvwxyz"
 _TENSOR = re.compile(r"([A-Z])(!?)(?:\[([^\]]*)\]|:([a-z@]*))?(?:@(.*))?")
 #: texts of signs, by kind of program
 _SIGNS = {
@@ -258,9 +256,9 @@ class Writer(ExpressionMaker):
 
     def operations(self) -> str:
         names = [name for name in OPERATORS if operands(name)]
-        own = [f"{self.number}{letter}" for letter in TURN]
-        apart = len(names) // len(own)
-        turn = (names[(self.seed + k * apart) % len(names)] for k in range(len(own)))
+        third = len(names) // 3
+        own = [f"{self.number}{letter}" for letter in "xyz"]
+        turn = (names[(self.seed + k * third) % len(names)] for k in range(3))
         return "\n".join(map(self.operation, turn, own))
 
     def operation(self, name: str, own: str) -> str:
@@ -276,7 +274,7 @@ class Writer(ExpressionMaker):
             made = f"Tensor({level}(Element({values[0]})), {text})" if level else text
             self.before.append(f"{args[-1]} = {made}")
         called = pretty(Call(Variable(name), tuple(map(Variable, args))))
-        called = re.sub(r"\b(o\d+[r-z][abc])\b", r"\1[i]", called)
+        called = re.sub(r"\b(o\d+[xyz][abc])\b", r"\1[i]", called)
         return f"@einsum E{own}[i] = {called}"
 
     # ------------------------------------------------------------------------------------ scripts
