@@ -10,7 +10,7 @@ from finchlang.base import late
 
 if TYPE_CHECKING:
     from finchlang.base.errors import FinchError
-    from finchlang.python.kernel_decorator import Kernel, kernel
+    from finchlang.python.kernel_decorator import Kernel, function, kernel
     from finchlang.python.operator_decorator import operator
     from finchlang.python.session import Session
     from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
@@ -24,6 +24,7 @@ __all__ = [
     "SwizzledTensor",
     "Tensor",
     "__version__",
+    "function",
     "kernel",
     "operator",
 ]
@@ -32,7 +33,7 @@ _MODULES = {
     "FinchError": "base.errors",
     "Kernel": "python.kernel_decorator",
     "Session": "python.session",
-    "kernel": "python.kernel_decorator",
+    **dict.fromkeys(("function", "kernel"), "python.kernel_decorator"),
     "load_ipython_extension": "repl.notebook",
     "operator": "python.operator_decorator",
     **dict.fromkeys(("Scalar", "SwizzledTensor", "Tensor"), "tensors.tensor"),

@@ -100,6 +100,11 @@ def parse(arguments: list[str]) -> Namespace:
     if arguments and arguments[0] in COMMANDS:
         return _parser_of(arguments[0]).parse_args(arguments[1:])
     parser = _parser()
+    if arguments and not os.path.exists(arguments[0]):
+        from .other_words import COMMANDS as OTHERS
+
+        if arguments[0] in OTHERS:
+            parser.error(f"there is no `{arguments[0]}`: {OTHERS[arguments[0]]}")
     options = parser.parse_args(arguments)
     name = options.file
     is_word = name is not None and not os.path.splitext(name)[1]

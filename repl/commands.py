@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import sys
 import time
 from argparse import Namespace
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
 from importlib.resources import files
-from itertools import chain
+from itertools import chain, zip_longest
 from random import Random
 from textwrap import dedent, indent
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 from finchlang.base.errors import FinchError
 
 from .options import BANNER, COMMANDS
-from .progress import watched
+from .progress import told, watched
 from .prompt_session import Conversation, read_all, text_of
 from .report import (
     BROKEN_PIPE,
@@ -270,7 +271,7 @@ def diff(options: Namespace) -> int:
     if options.exhaustive is not None:
         from finchlang.testing.exhaustive import exhaustive
 
-        seconds = 60 * options.minutes
+        seconds = 60 * (options.minutes or 1)
         done = exhaustive(text, options.file, options.exhaustive, seconds, options.args)
         write("".join(f"{covered}\n" for covered in done))
         wrong = [covered for covered in done if covered.wrong]
@@ -296,8 +297,8 @@ def diff(options: Namespace) -> int:
 def _cases(
     options: Namespace, text: str, ways: Sequence[Way], apart: Comparer, chosen: dict[str, Any]
 ) -> int:
-    """Compare a script on generated data, and in other formats; the shortest case that differs is
-    reduced."""
+    """Compare a script on generated data, and in other formats in turn with these; the shortest case that
+    differs is reduced."""
     from finchlang.testing.data import Data
 
     data, is_any = Data(text, options.file, options.args), options.formats == "any"
@@ -314,9 +315,16 @@ def _cases(
         formats = Random(options.seed).sample(formats, most)
         say(f"{most} of {every} formats are tried; `--cases {every}` tries all of them")
     seeds = range(options.seed, options.seed + (options.cases or 10))
-    made = (data.case(seed, is_any, bool(options.against)) for seed in seeds)
-    counts, first = Counter[str](), None
-    for case in chain(formats, made):
+    total, counts, first = len(formats) + len(seeds), Counter[str](), None
+    minutes = options.minutes or (math.inf if options.cases else 1)
+    end = time.monotonic() + 60 * minutes
+    draw = partial(data.case, is_any=is_any, is_finite=bool(options.against))
+    cases: Iterator[Any] = filter(None, chain.from_iterable(zip_longest(formats, map(draw, seeds))))
+    while (case := next(cases, None)) is not None:
+        if time.monotonic() > end:
+            say(f"{counts.total()} of {total} cases were compared within {minutes:g} minutes")
+            break
+        told(f"case {counts.total() + 1} of {total}")
         own = tuple(w for w in ways if case.is_small or w.engine != "denote") or tuple(ways)
         try:
             found = apart.compare(case.text, own, **chosen)
@@ -331,11 +339,14 @@ def _cases(
                 first = case, own
         elif found.errors:
             wrong = found.errors[found.engines[-1]]
+            if wrong.kind in ("dimension", "bounds") and case.seed is not None:  # by its sizes
+                cases = chain([draw(case.seed, keeps_sizes=True)], cases)
+                continue
             counts[wrong.kind] += 1
-            if wrong.kind in ("access order", "type", "resource"):  # not by random sizes
-                say(f"{case.what}: {wrong.kind} error: {wrong.message}")
+            say(f"{case.what}: {wrong.kind} error: {wrong.message}")
         else:
             counts["agree"] += 1
+    told("")
     if options.json:
         write(json.dumps({"cases": counts.total(), "counts": counts, "told": lines}) + "\n")
     else:

@@ -27,6 +27,7 @@ from finchlang.testing.compare_engines import SEMANTICS
 from . import views
 from .fit_to_screen import described, screen
 from .manual import Entry, entries, near, words
+from .other_words import AT_PROMPT, at_prompt
 from .prompt_session import PROMPT, Conversation
 from .report import duration, has_colours, page, write
 from .trace import Chosen, Enough, StagedTrace, Trace, add_options
@@ -55,9 +56,22 @@ def obey(conversation: Conversation, text: str) -> None:
     if command is None:
         near = get_close_matches(word, _COMMANDS, 1)
         names = ", ".join(f":{name}" for name in _COMMANDS)
+        if word in AT_PROMPT:
+            raise FinchError("unknown name", f"there is no command `:{word}`", hint=AT_PROMPT[word])
         hint = f"did you mean `:{near[0]}`?" if near else f"there are {names}"
         raise FinchError("unknown name", f"there is no command `:{word}`", hint=hint)
     command(conversation, argument.strip())
+
+
+def meant(text: str, error: Exception) -> FinchError | None:
+    """What is told of an input that is no program, but a command of the prompt; None of others."""
+    if not isinstance(error, FinchError) or error.kind not in ("syntax", "unknown name"):
+        return None
+    is_word = text.endswith("?") and text[:-1].isidentifier()
+    hint = f"write `?{text[:-1]}`" if is_word else at_prompt(text, tuple(_COMMANDS))
+    if hint is None:
+        return None
+    return FinchError(error.kind, "commands of the prompt begin with `:` or `?`", hint=hint)
 
 
 # ------------------------------------------------------------------------------------------- help

@@ -16,6 +16,8 @@ from finchlang import __version__
 from .glances import Glances
 from .outline import Binding, Outline
 
+#: what ends a line of the protocol
+_LINE_END = re.compile(r"\r\n|\r|\n")
 #: a text is checked when no key has been pressed for so many seconds
 PAUSE = 0.2
 #: the diagnostic for a text that takes longer
@@ -31,7 +33,8 @@ class Server(LanguageServer):
     """The language server, with what it knows of the open texts."""
 
     def __init__(self, glances: Glances) -> None:
-        super().__init__("finch", __version__)
+        whole = lsp.TextDocumentSyncKind.Full
+        super().__init__("finch", __version__, text_document_sync_kind=whole)
         self.glances = glances
         self.waiting: dict[str, asyncio.Task] = {}
         self.names: dict[str, dict[str, str | None]] = {}  # by text, descriptions of its variables
@@ -78,15 +81,13 @@ class Server(LanguageServer):
 
     def diagnostic(self, document: TextDocument, fault: dict[str, Any]) -> lsp.Diagnostic:
         line, column, end_line, end_column = fault["place"]
-        found = lsp.Range(
-            lsp.Position(line - 1, column - 1),
-            lsp.Position(end_line - 1, max(end_column - 1, column * (line == end_line))),
-        )
+        at = place_of(document.source, line, column)
+        end = max(place_of(document.source, end_line, end_column), at + 1)
         hint = f"\nhint: {fault['hint']}" if fault["hint"] else ""
         is_outside = fault["kind"] in ("I/O", "resource")  # it may work where the script is run
         severities = lsp.DiagnosticSeverity
         return lsp.Diagnostic(
-            document.position_codec.range_to_client_units(document.lines, found),
+            range_of(document, at, end),
             fault["message"] + hint,
             severities.Warning if is_outside else severities.Error,
             code=fault["kind"],
@@ -100,7 +101,7 @@ class Server(LanguageServer):
     def place(self, params: Any) -> tuple[TextDocument, Outline, int]:
         """The text that a message is about, and the place in it."""
         document, outline = self.outline(params.text_document.uri)
-        return document, outline, document.offset_at_position(params.position)
+        return document, outline, offset_of(document, params.position)
 
     def told(self, uri: str, binding: Binding, outline: Outline) -> str:
         """A line about a name: a function's signature, or a variable's value or kind."""
@@ -109,6 +110,40 @@ class Server(LanguageServer):
             return signature(outline.text, binding)
         known = self.names.get(uri, {}).get(binding.name) if binding.scope.parent is None else None
         return f"{binding.name}: {known or f'{binding.kind}, line {line}'}"
+
+
+def range_of(document: TextDocument, at: int, end: int) -> lsp.Range:
+    """A stretch of a text as a range of the protocol, in the units that the editor counts."""
+    return lsp.Range(position_of(document, at), position_of(document, end))
+
+
+def position_of(document: TextDocument, offset: int) -> lsp.Position:
+    ends = [found.end() for found in _LINE_END.finditer(document.source, 0, offset)]
+    before = document.source[ends[-1] if ends else 0 : offset]
+    return lsp.Position(len(ends), document.position_codec.client_num_units(before))
+
+
+def offset_of(document: TextDocument, position: lsp.Position) -> int:
+    """The place in a text; the end of the line, or of the text, if the position lies beyond it."""
+    text = document.source
+    ends = [found.span() for found in _LINE_END.finditer(text)]
+    if position.line > len(ends):
+        return len(text)
+    at = ends[position.line - 1][1] if position.line else 0
+    stop = ends[position.line][0] if position.line < len(ends) else len(text)
+    units = 0
+    while at < stop:
+        units += document.position_codec.client_num_units(text[at])
+        if units > position.character:
+            break
+        at += 1
+    return at
+
+
+def place_of(text: str, line: int, column: int) -> int:
+    """The place of a line and column of the language, whose lines end with "\\n" alone."""
+    before = text.split("\n")[: line - 1]
+    return min(sum(map(len, before)) + len(before) + column - 1, len(text))
 
 
 def path_of(uri: str) -> str:

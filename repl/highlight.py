@@ -21,6 +21,10 @@ def _any(names: Iterable[str]) -> str:
     return "|".join(f"(?:{terminals()[name]})" for name in names)
 
 
+#: `$(...)` in a string: the last of the choices that the terminal STRING repeats
+_CODE = r"\$\((" + terminals()["STRING"].partition(r"|\$\((")[2].removesuffix(')*"')
+
+
 class FinchLexer(RegexLexer):
     """The words and signs of the grammar, for colours; it accepts any text."""
 
@@ -52,7 +56,7 @@ class FinchLexer(RegexLexer):
         ],
         "string": [
             (r'\\.|[^"\\$]+', String),
-            (r"\$\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)|\$\w+|\$", String.Interpol),
+            (rf"{_CODE}|\$[^\W\d]\w*|\$", String.Interpol),
             (r'"', String, "#pop"),
         ],
     }

@@ -11,11 +11,10 @@ from typing import Any, BinaryIO
 
 from lsprotocol import types as lsp
 from pygls.exceptions import JsonRpcException
-from pygls.workspace import TextDocument
 
 from finchlang.base.errors import FinchError
 
-from .editor_state import Server, path_of, signature
+from .editor_state import Server, path_of, place_of, position_of, range_of, signature
 from .glances import Glances
 from .highlight import KEYWORDS
 from .manual import Entry, named, words
@@ -30,17 +29,6 @@ _LENGTH = re.compile(rb"Content-Length: (\d+)\r\n$")
 def kind_in(kinds: Any, binding: Binding) -> Any:
     """What the protocol's list of kinds calls a function, or a variable, parameter or index."""
     return kinds.Function if binding.kind == "function" else kinds.Variable
-
-
-def range_of(document: TextDocument, at: int, end: int) -> lsp.Range:
-    """A stretch of a text as a range of the protocol, in the units that the editor counts."""
-
-    def position(offset: int) -> lsp.Position:
-        line = document.source.count("\n", 0, offset)
-        return lsp.Position(line, offset - document.source.rfind("\n", 0, offset) - 1)
-
-    found = lsp.Range(position(at), position(end))
-    return document.position_codec.range_to_client_units(document.lines, found)
 
 
 def page_of(entry: Entry) -> str:
@@ -184,20 +172,18 @@ def inlay_hints(server: Server, params: lsp.InlayHintParams) -> list[lsp.InlayHi
     version, of_kernels = server.hints.get(uri, (None, []))
     if version != document.version:
         return []
-    placed: list[Any] = list(map(tuple, of_kernels))
+    text = outline.text
+    placed = [(place_of(text, *at), label, tip) for *at, label, tip in of_kernels]
     first = {b.name: b for b in reversed(outline.bindings) if b.scope.parent is None}
     for name, told in server.names.get(uri, {}).items():
         if told and name in first and first[name].kind == "variable":
-            at = first[name].at + len(name)
-            column = at - outline.text.rfind("\n", 0, at)
             said = re.sub(r"(\w+) \(.*\)", r"\1", told)  # of a number without its value
-            placed.append((outline.text.count("\n", 0, at) + 1, column, f": {said}", told))
+            placed.append((first[name].at + len(name), f": {said}", told))
     found = []
-    for line, column, label, tip in sorted(placed):
-        place = lsp.Position(line - 1, column - 1)
-        place = document.position_codec.position_to_client_units(document.lines, place)
+    for at, label, tip in sorted(placed):
+        place = position_of(document, at)
         kind = lsp.InlayHintKind.Type if label.startswith(":") else None
-        if line - 1 in lines:
+        if place.line in lines:
             pads = kind is None
             found.append(lsp.InlayHint(place, label, kind, None, tip or None, pads, pads))
     return found

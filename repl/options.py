@@ -174,7 +174,11 @@ OPTIONS: dict[str, tuple[str, Any]] = {
         choices=(1, 2, 3),
         metavar="K",
     ),
-    "diff --minutes": _option("how long that may take (%(default)s)", TIME, 1.0),
+    "diff --minutes": _option(
+        "how long that, or generated data and formats may take (1; with --cases no limit)",
+        TIME,
+        0.0,
+    ),
     "--json": _option("print what was found as JSON"),
     "--limit": _option("processor seconds for all engines (%(default)s)", TIME, 300.0),
     # ---------------------------------------------------------------------------------- campaigns

@@ -6,10 +6,28 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
-from pygments.token import Comment, Keyword, Name, Punctuation, String, Text, _TokenType
+from pygments.token import (
+    Comment,
+    Keyword,
+    Name,
+    Number,
+    Operator,
+    Punctuation,
+    String,
+    Text,
+    _TokenType,
+)
 
-from .highlight import OPENERS, FinchLexer
+from finchlang.text.lines import FACTORS
+from finchlang.text.literals import is_float
 
+from .highlight import KEYWORDS, OPENERS, FinchLexer
+
+_OPENING, _CLOSING = ("(", "[", "{"), (")", "]", "}")
+#: what opens a function
+_FUNCTIONS = ("function", "do", "->")
+#: words after which an expression goes on in the next line, besides operators
+_GOES_ON = ("=", "->", "in", "∈", ",", "?", ":")
 #: what an assignment or a parameter may follow, besides the start of a line
 _BEGINNINGS = ("begin", "else", "let", "for", ";", ",")
 
@@ -39,15 +57,18 @@ class Word:
 @dataclass
 class Scope:
     """A stretch of text with names of its own, as a function, a loop or a `let`, or in brackets; `word` is
-    what opens it."""
+    what opens it, and of a function without the word `function` it is `->`."""
 
     word: str
     start: int
     end: int = 1 << 60
     parent: Scope | None = None
 
+    def has(self, offset: int) -> bool:
+        return self.start <= offset <= self.end
 
-@dataclass(frozen=True)
+
+@dataclass
 class Binding:
     """A place where a name is bound; `kind` is "variable", "function", "parameter" or "index". The range of
     an index ends at `until`: there the name means what it does around the loop."""
@@ -83,7 +104,7 @@ class Outline:
         found: dict[str, Binding] = {}
         for binding in self.bindings:
             scope = binding.scope
-            if scope.start <= offset <= scope.end and not binding.at < offset < binding.until:
+            if scope.has(offset) and not binding.at < offset < binding.until:
                 other = found.get(binding.name)
                 is_nearer = other is None or scope.start > other.scope.start
                 is_later = other is not None and scope is other.scope and binding.at <= offset
@@ -118,10 +139,10 @@ class Outline:
         for word in self._silent_free:
             if word.end > offset:
                 break
-            if word.text in ("(", "[", "{"):
+            if word.text in _OPENING:
                 is_call = word.text == "(" and before is not None and before.end == word.at
                 opened.append((before.text if is_call and before and before.is_name else "", 0))
-            elif word.text in (")", "]", "}"):
+            elif word.text in _CLOSING:
                 opened = opened[:-1]
             elif word.text in (",", ";") and opened:
                 opened[-1] = opened[-1][0], opened[-1][1] + 1
@@ -156,13 +177,14 @@ class Outline:
 
     def _read(self, words: list[Word]) -> None:
         """Find scopes and bindings in one pass; scopes end with their `end` or bracket."""
-        scope = Scope("", 0)
+        scope = Scope("", -1)
+        self.scopes.append(scope)
         open_scopes = [scope]
-        declared: list[tuple[Word, Scope]] = []
+        declared: list[Word] = []
         for k, word in enumerate(words):
             scope = open_scopes[-1]
             if word.kind is Keyword and word.text in OPENERS:
-                in_brackets = scope.word in ("(", "[", "{")  # there `for` and `if` have no `end`
+                in_brackets = scope.word in _OPENING  # there `for` and `if` have no `end`
                 if not (in_brackets and word.text in ("for", "if")):
                     open_scopes.append(self._open(word, scope))
                 if word.text == "do":
@@ -172,24 +194,23 @@ class Outline:
             elif word.kind is Keyword and word.text == "end":
                 if len(open_scopes) > 1 and scope.word in OPENERS:
                     open_scopes.pop().end = word.end
-            elif word.kind is Punctuation and word.text in ("(", "[", "{"):
+            elif word.kind is Punctuation and word.text in _OPENING:
                 open_scopes.append(self._open(word, scope))
-            elif word.kind is Punctuation and word.text in (")", "]", "}"):
-                if len(open_scopes) > 1 and scope.word in ("(", "[", "{"):
+            elif word.kind is Punctuation and word.text in _CLOSING:
+                if len(open_scopes) > 1 and scope.word in _OPENING:
                     open_scopes.pop().end = word.end
             elif word.text in ("=", "∈", "in"):
                 self._assignment(words, k, scope)
             elif word.text == ".=" and k and words[k - 1].is_first and words[k - 1].is_name:
-                declared.append((words[k - 1], scope))
+                declared.append(words[k - 1])
             elif k and words[k - 1].text == "catch" and word.is_name and not word.is_first:
                 self._bind(word, "variable", scope)
-            elif word.text == "->" and k and words[k - 1].is_name:
-                self._bind(
-                    words[k - 1], "parameter", self._open(words[k - 1], scope, _line_end(words, k))
-                )
-        for word, scope in declared:  # a tensor of the kernel's own
+            elif word.text == "->" and k:
+                self._lambda(words, k, scope)
+        self._join()
+        for word in declared:  # a tensor of the kernel's own
             if word.text not in self.visible(word.at):
-                self._bind(word, "variable", _home(scope))
+                self._bind(word, "variable", self._home(word.at))
 
     def _open(self, word: Word, parent: Scope, end: int = 1 << 60) -> Scope:
         scope = Scope(word.text, word.at, end, parent)
@@ -199,10 +220,27 @@ class Outline:
     def _bind(self, word: Word, kind: str, scope: Scope, until: int = 0) -> None:
         self.bindings.append(Binding(word.text, word.at, kind, scope, until))
 
+    def _home(self, at: int) -> Scope:
+        """The scope that an assignment binds in: the function around it, or the whole text."""
+        found = (s for s in self.scopes if s.word in ("", *_FUNCTIONS) and s.start < at <= s.end)
+        return max(found, key=lambda s: s.start)
+
+    def _join(self) -> None:
+        """An assignment in a function changes a variable of a function around it, if that has one."""
+        by_name: dict[str, list[Binding]] = {}
+        for binding in self.bindings:
+            by_name.setdefault(binding.name, []).append(binding)
+        for bindings in by_name.values():
+            for binding in sorted(bindings, key=lambda b: b.scope.start):
+                if binding.kind == "variable" and binding.scope.word in _FUNCTIONS:
+                    inside = binding.scope.start - 1
+                    scopes = (b.scope for b in bindings if b.scope.word and b.scope.has(inside))
+                    binding.scope = max(scopes, key=lambda s: s.start, default=binding.scope)
+
     def _function(self, words: list[Word], k: int, outer: Scope, inner: Scope) -> None:
         """`function f(x, y)`: binds the name in the scope around it, the parameters within."""
         if k + 1 < len(words) and words[k + 1].is_name:
-            self._bind(words[k + 1], "function", _home(outer))
+            self._bind(words[k + 1], "function", self._home(words[k].at))
             self._parameters(words, k + 2, inner)
 
     def _parameters(self, words: list[Word], k: int, scope: Scope) -> int:
@@ -211,7 +249,7 @@ class Outline:
         depth, start = 0, k
         while k < len(words):
             word, before = words[k], words[k - 1].text
-            depth += (word.text in ("(", "[", "{")) - (word.text in (")", "]", "}"))
+            depth += (word.text in _OPENING) - (word.text in _CLOSING)
             if depth == 0:
                 break
             if depth == 1 and k > start and word.is_name and before in ("(", ",", ";"):
@@ -226,7 +264,7 @@ class Outline:
         if words[k - 1].text == ")":
             if _heads(words, k - 1, "for"):
                 self._names_before(words, k - 2, scope)
-            else:
+            elif not self._tuple(words, k - 1):
                 self._short_function(words, k, scope)
             return
         at = k - 1
@@ -237,16 +275,26 @@ class Outline:
                 return
             is_index = _heads(words, at, "for")
             if is_index or _heads(words, at, "let"):
-                kind, until = "index" if is_index else "variable", _range_end(words, k + 1)
+                kind, until = "index" if is_index else "variable", _expression_end(words, k + 1)
                 self._bind(word, kind, scope, until)
             else:
-                self._bind(word, "variable", _home(scope))
+                self._bind(word, "variable", self._home(word.at))
             if before != "," or word.is_first or _heads(words, at, "for", "let"):
                 return
             at -= 2
 
+    def _tuple(self, words: list[Word], k: int) -> bool:
+        """`(a, b) = ...`: bind the names in the brackets that close at k, if they begin a statement."""
+        at = _opening(words, k)
+        if at < 0 or not (words[at].is_first or at == 0 or words[at - 1].text in _BEGINNINGS):
+            return False
+        for word in words[at + 1 : k : 2]:
+            if word.is_name:
+                self._bind(word, "variable", self._home(word.at))
+        return True
+
     def _bind_line(self, words: list[Word], k: int, scope: Scope) -> None:
-        while k < len(words) and not words[k].is_first:
+        while k < len(words) and not words[k].is_first and words[k].text != ";":
             if words[k].is_name:
                 self._bind(words[k], "parameter", scope)
             k += 1
@@ -258,17 +306,22 @@ class Outline:
             k -= 1
 
     def _short_function(self, words: list[Word], k: int, scope: Scope) -> None:
-        """`f(x, y) = ...`: bind the name, and the parameters up to the end of the line."""
-        depth, at = 0, k - 1
-        while at >= 0:
-            depth += (words[at].text == ")") - (words[at].text == "(")
-            if depth == 0:
-                break
-            at -= 1
+        """`f(x, y) = ...`: bind the name, and the parameters up to the end of the body."""
+        at = _opening(words, k - 1)
         name = words[at - 1] if at > 0 else None
-        if name is not None and name.is_name and name.end == words[at].at and name.is_first:
-            self._bind(name, "function", _home(scope))
-            self._parameters(words, at, self._open(words[at], scope, _line_end(words, k)))
+        is_next = name is not None and name.is_name and name.end == words[at].at
+        if name and is_next and (name.is_first or words[at - 2].text in _BEGINNINGS):
+            self._bind(name, "function", self._home(name.at))
+            self._lambda(words, k, scope)
+
+    def _lambda(self, words: list[Word], k: int, scope: Scope) -> None:
+        """The parameters before the sign at k, in brackets or one name, of the function after it."""
+        at = _opening(words, k - 1) if words[k - 1].text == ")" else k - 1
+        inner = self._open(replace(words[at], text="->"), scope, _expression_end(words, k + 1))
+        if at < k - 1:
+            self._parameters(words, at, inner)
+        elif words[at].is_name:
+            self._bind(words[at], "parameter", inner)
 
 
 def _words(text: str) -> Iterator[Word]:
@@ -281,15 +334,13 @@ def _words(text: str) -> Iterator[Word]:
             inside = at + value.index(code, 1)
             yield from (replace(w, at=inside + w.at, is_first=False) for w in _words(code))
         else:
+            found = FACTORS.match(value) if kind in Number else None
+            if found is not None and not is_float(value):  # `2x`
+                yield Word(at, kind, found[1], is_first)
+                at, value, is_first = at + len(found[1]), found[2], False
+                kind = Keyword if value in KEYWORDS else Name
             yield Word(at, kind, value, is_first)
             is_first = False
-
-
-def _home(scope: Scope) -> Scope:
-    """The scope that an assignment binds in: the function around it, or the whole text."""
-    while scope.parent is not None and scope.word != "function":
-        scope = scope.parent
-    return scope
 
 
 def _heads(words: list[Word], k: int, *heads: str) -> bool:
@@ -306,19 +357,38 @@ def _heads(words: list[Word], k: int, *heads: str) -> bool:
     return False
 
 
-def _range_end(words: list[Word], k: int) -> int:
-    """The end of the expression that begins at the k-th word."""
-    depth, end = 0, 0
-    for word in words[k:]:
-        depth += (word.text in ("(", "[", "{")) - (word.text in (")", "]", "}"))
-        is_end = depth < 0 or word.is_first or word.kind is Keyword
-        if is_end or (depth == 0 and word.text in (",", ";")):
+def _opening(words: list[Word], k: int) -> int:
+    """The place of the word that opens the brackets that close at the k-th; -1 if none does."""
+    depth = 0
+    while k >= 0:
+        depth += (words[k].text in _CLOSING) - (words[k].text in _OPENING)
+        if depth == 0:
             break
-        end = word.end
-    return end
+        k -= 1
+    return k
 
 
-def _line_end(words: list[Word], k: int) -> int:
-    while k + 1 < len(words) and not words[k + 1].is_first:
-        k += 1
-    return words[k].end
+def _expression_end(words: list[Word], k: int) -> int:
+    """The end of the expression that begins at the k-th word."""
+    opened: list[str] = []
+    before: Word | None = None
+    for word in words[k:]:
+        is_block = word.kind is Keyword and word.text in OPENERS
+        if not opened and before is not None:
+            is_operand = word.is_name or word.kind in Number or word.kind in String
+            ends = before.is_name or before.kind in Number or before.text in _CLOSING
+            is_next = is_operand and ends and word.at > before.end
+            is_over = word.is_first and before.kind not in Operator and before.text not in _GOES_ON
+            if is_over or is_next or (is_block and word.text != "do"):
+                break
+        if word.text in _OPENING or (is_block and not (opened and opened[-1] in _OPENING)):
+            opened.append(word.text)
+        elif word.text in _CLOSING or word.text == "end":
+            if not opened:
+                break
+            if word.text != "end" or opened[-1] in OPENERS:
+                opened.pop()
+        elif not opened and word.text in (",", ";"):
+            break
+        before = word
+    return before.end if before is not None else words[k - 1].end

@@ -23,6 +23,8 @@ _DOINGS = (
 )
 
 _started = 0.0
+#: what is being done, if it is known better than by the stack
+_told = ""
 _is_shown = False
 _is_line_free = True
 
@@ -74,7 +76,15 @@ def printed(text: str) -> None:
     _is_line_free = text.endswith("\n") if text else _is_line_free
 
 
+def told(doing: str) -> None:
+    """Note what is being done from now on."""
+    global _told
+    _told = doing
+
+
 def _doing(frame: FrameType | None) -> str:
+    if _told:
+        return _told
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
         for prefix, doing in _DOINGS:

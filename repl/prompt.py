@@ -55,5 +55,12 @@ def answer(conversation: Conversation, text: str) -> None:
         from .directives import obey
 
         obey(conversation, text if text[0] in ":?" else f":help {rest}")
-    else:
+        return
+    try:
         conversation.run(text, "<input>")
+    except Exception as error:
+        from .directives import meant
+
+        if is_own or (told := meant(text, error)) is None:
+            raise
+        raise told from None

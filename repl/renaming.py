@@ -47,6 +47,8 @@ def renamed(outline: Outline, offset: int, name: str) -> list[Word]:
     after = Outline(new)
     first = after.name_at(places[0])
     is_same = first is not None and [w.at for w in after.references(first)] == places
-    if not is_same or any(name in outline.visible(each.at) for each in found):
+    is_seen = any(name in outline.visible(each.at) for each in found)
+    lets = (b for b in outline.bindings if b.name == name and b.scope.word == "let")
+    if not is_same or is_seen or any(bound.scope.has(b.at) for b in lets):  # a `let` hides nothing
         raise FinchError("unknown name", f"`{name}` is taken where `{word.text}` is used")
     return found

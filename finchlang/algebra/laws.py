@@ -84,7 +84,7 @@ def typed(node: Node, call: Call) -> Node:
     if wanted is None or found is None or wanted == found:
         return node
     is_literal = isinstance(node, Literal)
-    return in_type(node, wanted) if is_literal else Call(Variable(wanted.name), (node,))
+    return in_type(node, wanted) if is_literal else Call(Variable(wanted.cut), (node,))
 
 
 def in_type(node: Node, type: Type) -> Node:

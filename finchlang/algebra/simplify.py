@@ -312,7 +312,7 @@ def _in_type_of(step: ast.Call, value: ast.Node) -> ast.Node:
     wanted = type_of(step)
     rows = [operator(n.op) for n in trees.walk(value) if isinstance(n, ast.Call)]
     if wanted is not None and any(row is not None and row.overrides for row in rows):
-        return ast.Call(ast.Variable(wanted.name), (value,))
+        return ast.Call(ast.Variable(wanted.cut), (value,))
     return typed(value, step)
 
 

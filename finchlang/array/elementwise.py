@@ -179,9 +179,18 @@ signbit = _of_one(
 )
 reciprocal = _of_one("reciprocal", lambda x: apply("/", number(1, _as_float(x)), _as_float(x)))
 
-logical_and = _of_two("logical_and", lambda a, b: apply("&&", truth(a), truth(b)))
-logical_or = _of_two("logical_or", lambda a, b: apply("||", truth(a), truth(b)))
-logical_xor = _of_two("logical_xor", lambda a, b: apply("xor", truth(a), truth(b)))
+
+def _logical(name: str, op: str) -> Callable[..., Any]:
+    """`op` of two operands of any types as Bools."""
+
+    def function(x1: Any, x2: Any, /) -> Array:
+        return Array(apply(op, *[truth(as_expression(x)) for x in (x1, x2)]))
+
+    return named(function, name, f"{name.replace('_', ' ')} of the elements of two arrays.")
+
+
+logical_and, logical_or = _logical("logical_and", "&&"), _logical("logical_or", "||")
+logical_xor = _logical("logical_xor", "xor")
 
 
 def _as_float(x: Expression) -> Expression:

@@ -72,25 +72,34 @@ def _part(to: Lowering, node: IndexedPart, indices: tuple[ast.Node, ...]) -> ast
 
 def getitem(x: Any, key: Any) -> Array:
     """`x[key]` as NumPy has it: integers, slices, `...`, None for a new axis, masks, and lists or arrays of
-    integers, which broadcast. Masks and lists are computed at once, and so is a sparse array at lists that
-    do not go together. Raises IndexError for an index out of range, too many indices, lists that do not
-    broadcast or a mask of another shape, TypeError for another kind of index."""
+    integers, which broadcast; a Bool alone for a new axis of size 1 or 0. Masks and lists are computed at
+    once, and so is a sparse array at lists that do not go together. Raises IndexError for an index out of
+    range, too many indices, lists that do not broadcast or a mask of another shape, TypeError for another
+    kind of index."""
     arg = as_expression(x)
+    if is_mask(key) and not _order(key):
+        return along(Array(with_axes(arg, (0,), len(arg.shape) + 1)), {0: slice(0, int(bool(key)))})
+    if is_mask(key) and _order(key) == len(arg.shape) and 0 not in np.shape(key):
+        return _masked(arg, key)
+    return Array(_parted(arg, in_each_axis(key, len(arg.shape))))
+
+
+def in_each_axis(key: Any, order: int) -> list[Any]:
+    """The indices of `x[key]` for an array of `order` dimensions, with `:` where `...` stands and at the
+    end; `...` itself is left if it stands for no axes. Raises IndexError for too many, TypeError for a
+    Bool."""
     keys = list(key) if isinstance(key, tuple) else [key]
     for one in keys:
-        if isinstance(one, (bool, np.bool_)):
+        if is_mask(one) and not _order(one):
             raise _no_index(one)
-    if len(keys) == 1 and _is_mask(keys[0]) and _order(keys[0]) == len(arg.shape):
-        return masked(arg, keys[0])
-    orders = [_order(k) if _is_mask(k) else int(k is not None and k is not Ellipsis) for k in keys]
+    orders = [_order(k) if is_mask(k) else int(k is not None and k is not Ellipsis) for k in keys]
     named, dots = sum(orders), [n for n, k in enumerate(keys) if k is Ellipsis]
-    if len(dots) > 1 or named > len(arg.shape):
-        what = f"{named} indices of an array of {len(arg.shape)} dimensions"
-        raise IndexError(f"{what}, or `...` twice")
+    if len(dots) > 1 or named > order:
+        raise IndexError(f"{named} indices of an array of {order} dimensions, or `...` twice")
     at = dots[0] if dots else len(keys)
-    whole: list[Any] = [slice(None)] * (len(arg.shape) - named)
+    whole: list[Any] = [slice(None)] * (order - named)
     keys[at : at + 1] = whole or [Ellipsis] * len(dots)
-    return Array(_parted(arg, keys))
+    return keys
 
 
 def _parted(arg: Expression, keys: list[Any]) -> Expression:
@@ -104,7 +113,7 @@ def _parted(arg: Expression, keys: list[Any]) -> Expression:
             given.append((SLICE, _slice(key, arg.shape[axis])))
         elif hasattr(key, "__index__") and not getattr(key, "shape", ()):
             given.append((AT, _coordinate(key, arg.shape[axis], axis) + 1))
-        elif _is_mask(key):
+        elif is_mask(key):
             found = _where(key, arg.shape, axis)
             given += [(LISTED, coordinates + 1) for coordinates in found]
         else:
@@ -233,7 +242,7 @@ def _where(mask: Any, shape: tuple[int, ...], axis: int) -> tuple[np.ndarray, ..
     """The coordinates where a mask of some axes, from `axis` on, is true."""
     found = todense(mask) if isinstance(mask, ArrayMethods) else np.asarray(mask)
     wanted = shape[axis : axis + found.ndim]
-    if found.shape != wanted or not found.ndim:
+    if any([m not in (n, 0) for m, n in zip(found.shape, wanted, strict=True)]):
         raise IndexError(f"a mask of shape {found.shape} of axes from {axis} on of shape {wanted}")
     return np.nonzero(found)
 
@@ -242,20 +251,19 @@ def _order(mask: Any) -> int:
     return len(mask.shape if hasattr(mask, "shape") else np.shape(mask))
 
 
-def _is_mask(key: Any) -> bool:
-    if isinstance(key, list):
+def is_mask(key: Any) -> bool:
+    """Whether an index is a Bool or an array or list of these."""
+    if isinstance(key, (list, bool)):
         key = np.asarray(key)
     return getattr(key, "dtype", None) == np.bool_
 
 
-def masked(arg: Expression, mask: Any) -> Array:
+def _masked(arg: Expression, mask: Any) -> Array:
     """The elements where a mask of the same shape is true, in row-major order. The mask is computed at
     once, by what it stores if its fill is False. Raises IndexError for a mask of another shape."""
     given = as_expression(np.asarray(mask) if isinstance(mask, (list, bool)) else mask)
     if given.shape != arg.shape:
         raise IndexError(f"a mask of shape {given.shape} of an array of shape {arg.shape}")
-    if not arg.shape:
-        arg, given = (with_axes(part, (0,), 1) for part in (arg, given))
     found = compute(Array(given))
     coordinates, values = found.entries()
     coordinates = np.array(np.nonzero(todense(found))) if found.fill else coordinates[:, values]

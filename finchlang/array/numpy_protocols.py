@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 import finchlang.array as namespace
+from finchlang.array.assigned_parts import NOT_CHANGED, setitem  # noqa: F401
 from finchlang.array.compute import bytes_of, compute, dense_array, todense
 from finchlang.array.elementwise import ALIASES, map_elements
 from finchlang.array.expression import Array, Leaf
@@ -33,7 +34,6 @@ _REDUCTIONS = {
     **{"logical_or": "any", "logical_and": "all"},
 }
 _SCANS = {"add": "cumsum", "multiply": "cumprod"}
-NOT_CHANGED = "arrays are not changed in place: `where` makes others"
 #: where NumPy has its functions, and where ours of the same names are
 _ROOMS = {
     **{"numpy": namespace, "numpy.linalg": namespace.linalg, "numpy.fft": namespace.fft},
@@ -248,10 +248,6 @@ def iterate(x: Any) -> Iterator[Any]:
 def contains(x: Any, value: Any) -> bool:
     """`value in x`: whether an element equals it."""
     return bool(namespace.any(namespace.equal(x, value)))
-
-
-def setitem(x: Any, key: Any, value: Any) -> None:
-    raise TypeError(NOT_CHANGED)
 
 
 def to_round(x: Any, digits: int | None = None) -> Any:

@@ -91,9 +91,11 @@ def normalized_axes(axes: Any, order: int) -> tuple[int, ...]:
 def normalized_axis(axis: Any, order: int) -> int:
     """An axis from 0. Raises NumPy's AxisError, a ValueError, or TypeError for what is no integer."""
     try:
-        number = axis.__index__()
+        number = None if isinstance(axis, bool) else axis.__index__()
     except AttributeError:
-        raise TypeError(f"an axis is an integer, not {axis!r}") from None
+        number = None
+    if number is None:
+        raise TypeError(f"an axis is an integer, not {axis!r}")
     if not -order <= number < order:
         raise np.exceptions.AxisError(number, order)
     return number % order

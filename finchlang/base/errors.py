@@ -28,6 +28,11 @@ def number_of(count: int, one: str, several: str = "") -> str:
     return f"{count} {one if count == 1 else several or one + 's'}"
 
 
+def clipped(text: str) -> str:
+    """A text for a message, shortened in its middle if it is long."""
+    return text if len(text) <= 40 else f"{text[:20]}…{text[-10:]}"
+
+
 @record(slots=True)
 class Source:
     """A text and its name in messages (a file name or `<input>`)."""

@@ -16,7 +16,13 @@ from finchlang.native.copy_coordinates import ordered_copies
 from finchlang.native.link import address_finder
 from finchlang.syntax.types import Float64, Int64, PairType, type_of_value
 from finchlang.syntax.user_function import Ranged
-from finchlang.tensors.adopt import as_tensor, is_scipy, layout_of_array, matrix_format
+from finchlang.tensors.adopt import (
+    as_tensor,
+    is_scipy,
+    layout_of_array,
+    matrix_format,
+    scipy_class,
+)
 from finchlang.tensors.memory import Memory
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, body_of, tensor_over
 from finchlang.wrappers.masks import MaskValue
@@ -193,7 +199,7 @@ def _with_parts(matrix: Any, format: Any, memory: Memory) -> Any:
     shape = memory.shape[::-1] if is_by_rows else memory.shape
     if shape != matrix.shape:
         data, indices, indptr = [made[k].copy() for k in ("data", "indices", "indptr")]
-        return type(matrix)((data, indices, indptr), shape)
+        return scipy_class(matrix.__class__)((data, indices, indptr), shape)
     find = address_finder()
     for name, array in made.items():
         old = getattr(matrix, name)
@@ -212,7 +218,7 @@ class _OfConverted(Kind):
         made = made or Memory(*argument[SHAPE:OWNER])
         if value.format in ("csc", "csr") and value.ndim == 2:
             return _with_parts(value, format, made)
-        return type(value)(tensor_over(format, made, True).to_scipy())
+        return scipy_class(value.__class__)(tensor_over(format, made, True).to_scipy())
 
 
 NUMBER, SCALAR, TENSOR = Kind(), _OfScalar(), _OfTensor()

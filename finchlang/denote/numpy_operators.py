@@ -356,7 +356,7 @@ def _of_numbers(name: str, meaning: Meaning, args: list[Any]) -> Any:
             failed = failed or FinchError("bounds", "an integer is divided by 0")
             values[1] = values[1].dtype.type(1)
         result = meaning(*values)
-        if name in _INTEGERS and not is_whole and int(result) != float(values[0]):
+        if name in _INTEGERS and int(result) != (int if is_whole else float)(values[0]):
             failed = failed or FinchError("bounds", f"{name} cannot hold {values[0]}")
         if decided is not None:
             return Number(convert(np.asarray(decided)[()], result.dtype), True)

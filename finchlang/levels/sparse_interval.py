@@ -119,6 +119,10 @@ class SparseInterval(Indexed):
         second = np.flatnonzero(fiber[1:] == fiber[:-1])
         if len(second):
             k = second[0]
-            ends = (first[k + 1], last[k + 1], first[k], last[k])
-            raise FinchError("access order", _SECOND.format(*(int(e) + 1 for e in ends)))
+            a, b, c, d = (int(e) + 1 for e in (first[k], last[k], first[k + 1], last[k + 1]))
+            message = (
+                f"a second run, {c}:{d}, for a fiber of a SparseInterval, which stores one run"
+            )
+            message = f"{message} of equal neighbours, here {a}:{b}"
+            raise FinchError("access order", message, hint="use SparseRunList or SparseList")
         return super().pack(given)

@@ -343,7 +343,8 @@ def _loop(
         inner.forget(CONTINUE, ends)
 
     host.loop(goes_on, round, is_endless=True)
-    inner.forget(BREAK, ends)
+    if not (isinstance(term, ast.For) and term.joined):
+        inner.forget(BREAK, ends)
     if count is not None:
         host.note = ()
     machine.tell(type(term).__name__, lambda: (term, ast.EMPTY))

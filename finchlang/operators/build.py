@@ -260,9 +260,16 @@ def conversion(type: Type, a: Expr) -> Expr:
 
 @maker
 def cannot_hold(type: Type, a: Expr) -> Expr:
-    """Whether a float has no value in an integer type: a fraction, out of range, NaN."""
+    """Whether a number has no value in an integer type: a fraction, out of range, NaN."""
     if not a.type.is_float:
-        return const(False)
+        is_low: Expr = const(False)
+        is_high: Expr = const(False)
+        if a.type.kind in ("int", "uint"):
+            if a.type.lowest < type.lowest:
+                is_low = op("lt", a, const(type.lowest, a.type))
+            if a.type.highest > type.highest:
+                is_high = op("gt", a, const(type.highest, a.type))
+        return op("or", is_low, is_high)
     # highest + 1 is a power of 2, which is exact as a float; highest is not
     low, behind = (const(float(end), a.type) for end in (type.lowest, type.highest + 1))
     is_within = op("and", op("ge", a, low), op("lt", a, behind))

@@ -128,6 +128,7 @@ class Operator:
     cases: Sequence[Case] = ()  # declared special cases
     node: Operation | None = None  # the function of the script that this is
 
+    kind: ClassVar[str] = "a function"
     is_staged: ClassVar[bool] = False  # whether it is not built but staged: see `StagedOperator`
 
     @property

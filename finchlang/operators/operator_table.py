@@ -292,7 +292,7 @@ _ROWS = (
         for n, t in TYPES.items()
     ),
     # what arrays convert by, as NumPy does: a value that does not fit is cut, and nothing fails
-    *(_unary(f"cut_{n}", build.conversion(t)) for n, t in TYPES.items() if t.is_integer),
+    *(_unary(t.cut, build.conversion(t)) for t in TYPES.values() if t.is_integer),
 )
 
 OPERATORS: dict[str, Operator] = {row.name: row for row in _ROWS}

@@ -60,12 +60,17 @@ class Kernel(Generic[P, R]):
         """Run it. Raises TypeError if the arguments do not fit the parameters, FinchError for a fault of
         their values or of the text; a kernel that fails leaves tensors as they were."""
         given: tuple[Any, ...] = args
+        named: dict[str, Any] = {}
         if keywords or len(given) != len(self._names):
             bound = self.__signature__.bind(*args, **keywords)
-            bound.apply_defaults()
+            for name, p in self.__signature__.parameters.items():
+                if p.default is not p.empty and p.default is not ...:  # those are the text's
+                    bound.arguments.setdefault(name, p.default)
+            own = dict(zip(self._names, self.function.definition.parameters, strict=True))
             given = bound.args
+            named = {own[n]: self._taken(self._names.index(n), v) for n, v in bound.kwargs.items()}
         values = [v if type(v) in MAKERS else self._taken(k, v) for k, v in enumerate(given)]
-        result = self.session.call(self.function, values)
+        result = self.session.call(self.function, values, named)
         return cast(R, None if result is syntax.NOTHING else result)
 
     @property
@@ -89,10 +94,11 @@ class Kernel(Generic[P, R]):
         return self._pickled or late("reduced_function")(self.function, protocol, self.text)
 
     def _taken(self, position: int, value: Any) -> Any:
+        name = self._names[min(position, len(self._names) - 1)]  # the last one may take several
         try:
-            return from_python(from_callable(value), self._names[position])
+            return from_python(from_callable(value), name)
         except FinchError as error:
-            message = f"`{self._names[position]}` of {self.__name__}: {error.message}"
+            message = f"`{name}` of {self.__name__}: {error.message}"
             raise FinchError(error.kind, message, error.span, error.hint) from None
 
     def __repr__(self) -> str:
@@ -167,15 +173,20 @@ def kernel_of(
     function: FinchFunction, session: Session, text: str | None = None
 ) -> Kernel[..., Any]:
     """A function of a script as a Kernel; `text` is printed from its definition if not given."""
-    definition, kind = function.definition, inspect.Parameter.POSITIONAL_OR_KEYWORD
-    parameters = [inspect.Parameter(_python(name), kind) for name in definition.parameters]
-    text = pretty(definition) if text is None else text
+    parameters = [
+        p.replace(name=_python(p.name)) for p in function.__signature__.parameters.values()
+    ]
+    text = pretty(function.definition) if text is None else text
     return Kernel[..., Any](text, inspect.Signature(parameters), function, session)
 
 
 def _python(name: str) -> str:
     name = name.replace("!", "_")
     return f"{name}_" if keyword.iskeyword(name) else name
+
+
+#: the same under another name, for texts that end with a function
+function = kernel
 
 
 def _decorated(function: FunctionType, frame: FrameType, session: Session) -> Kernel[..., Any]:

@@ -20,9 +20,10 @@ from finchlang.base.errors import FinchError
 from finchlang.operators.operator_table import OPERATORS
 from finchlang.script.as_operator import operation
 from finchlang.script.containers import axes_of
+from finchlang.script.shape_functions import check_stacked
 from finchlang.script.show import kind_of
 from finchlang.script.values import Builtin, FinchRange
-from finchlang.script.whole_arrays import check_product, check_stacked, no_match
+from finchlang.script.whole_arrays import check_product, no_match
 from finchlang.syntax import nodes as ast, types
 from finchlang.tensors.array_base import size_text
 
@@ -139,7 +140,7 @@ def stacked(axis: int, *arrays: lazy.Array) -> lazy.Array:
     """Arrays side by side (axis 1) or one below the other (0); numbers and vectors get the modes of the
     others, vectors as columns. Raises FinchError "dimension"."""
     parts = _of_one_order(arrays, axis + 1)
-    check_stacked(axis, arrays, parts)
+    check_stacked(axis, arrays)
     return namespace.concat(parts, axis=axis)
 
 

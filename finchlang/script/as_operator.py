@@ -273,7 +273,7 @@ class _Closing:
         around, self.names = self.names, {**self.names, variable: new}
         body = self.block(node.body)
         self.names = around
-        return ast.For(new, range, body, span=node.span)
+        return trees.replace(node, variable=new, iterable=range, body=body)
 
     # ---------------------------------------------------------------- expressions
 

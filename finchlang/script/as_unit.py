@@ -358,7 +358,7 @@ class Units(UnitExpressions):
         self.loops.pop()
         self.frame = around
         self.behind(before(), after)
-        names.emit(ast.For(variable, range, body, span=node.span))
+        names.emit(replace(node, variable=variable, iterable=range, body=body))
 
     # ---------------------------------------------------------------- functions
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Callable
 from functools import partial
@@ -11,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from finchlang.base.aligned_memory import full_aligned
-from finchlang.base.errors import FinchError
+from finchlang.base.errors import FinchError, clipped
 from finchlang.levels.scalars import Scalar as ScalarLevel
 from finchlang.operators.operator_table import OPERATORS
 from finchlang.script import (
@@ -29,6 +30,7 @@ from finchlang.tensors.array_base import LazyTensor, size_text
 from finchlang.tensors.convert import convert, copy_of
 from finchlang.tensors.formats import LEVELS, construct
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
+from finchlang.text.meant import EXCHANGED
 
 BUILTINS = data.Builtins()
 for _module in (make_tensors, shape_functions, containers, whole_arrays, linear_algebra):
@@ -89,7 +91,8 @@ def _parse(type: Any, string: str) -> Any:
     try:
         found: Any = float(string) if type.is_float else int(string)
     except ValueError:
-        raise FinchError("type", f"`{string}` is no {type}") from None
+        hint = "parse(Float64, s) reads fractions" if re.search(r"\d[.e]", string) else None
+        raise FinchError("type", f"`{clipped(string)}` is no {type}", hint=hint) from None
     if not type.is_float and type.wrap(found) != found:
         raise FinchError("type", f"{type} cannot hold {found}")
     return data.number(found, type)
@@ -244,6 +247,8 @@ def _fread(path: Any) -> Any:
 def _fwrite(path: Any, value: Any) -> Any:
     from finchlang.files.suffixes import fwrite
 
+    if isinstance(value, str) and not isinstance(path, str):
+        raise FinchError("type", "fwrite takes a path and a tensor", hint=EXCHANGED)
     fwrite(path, value)
     return ast.NOTHING
 
@@ -256,7 +261,8 @@ def _rounded(name: str, *args: Any, digits: Any = None) -> Any:
     type, x = (None, *args)[-2:] if args else (None, None)
     is_typed = type is None or isinstance(type, types.Type)
     if len(args) > 2 or data.is_array(x) or not is_typed:
-        raise FinchError("type", f"{name} takes a number, or a type and a number")
+        message = f"{name} takes a number, or a type and a number"
+        raise FinchError("type", message, hint=f"{name}(2.345, digits = 1), {name}(Int64, 2.5)")
     if digits is not None:
         if type is not None:
             raise FinchError("type", f"{name} takes a type or `digits`, not both")
@@ -281,10 +287,46 @@ for _name, _what in (
     BUILTINS.add(f"{_name}(type, x; digits)", _doc, partial(_rounded, _name))
 
 
+def _end_of(name: str, type: Any) -> Any:
+    if not isinstance(type, types.Type):
+        raise FinchError("type", f"{name} takes a type", hint=f"{name}(Int64)")
+    return data.number(type.highest if name == "typemax" else type.lowest, type)
+
+
+for _name, _what in (("typemax", "greatest"), ("typemin", "least")):
+    BUILTINS.add(f"{_name}(T)", f"the {_what} value of a type", partial(_end_of, _name))
+
+
+def _of_integers(name: str, function: Callable[..., int], *args: Any) -> int:
+    given = [data.whole(arg, "an argument") for arg in args]
+    try:
+        found = function(*given)
+    except ValueError:
+        raise FinchError("bounds", f"{name} takes no negative numbers") from None
+    if found > types.Int64.highest:
+        called = f"{name}({', '.join(map(str, given))})"
+        raise FinchError(
+            "bounds", f"Int64 cannot hold {called}", hint="floats are larger: prod(1.0:n)"
+        )
+    return found
+
+
+for _usage, _doc, _of in (
+    ("gcd(a, b)", "the greatest integer that divides both", math.gcd),
+    ("lcm(a, b)", "the least multiple of both", math.lcm),
+    ("factorial(n)", "the product of 1 to n", lambda n: math.factorial(min(n, 99))),
+    ("binomial(n, k)", "how many ways there are to choose k of n", math.comb),
+):
+    BUILTINS.add(_usage, _doc, partial(_of_integers, _usage.partition("(")[0], _of))
+
+
 @BUILTINS.add("range(a, b; step, length)", "the range a:b, or `length` numbers from a to b")
 def _range(
-    start: Any, stop: Any, step: Any = None, length: Any = None
+    start: Any, stop: Any, *others: Any, step: Any = None, length: Any = None
 ) -> data.FinchRange | np.ndarray:
+    if others:
+        hint = "range(a, b; length = n) has n numbers, range(a, b; step = s) goes by s"
+        raise FinchError("type", "range takes its third number by name", hint=hint)
     if length is not None:
         return np.linspace(start, stop, data.whole(length, "a length"))
     return data.FinchRange(start, 1 if step is None else step, stop)
@@ -340,7 +382,14 @@ BUILTINS.add("ismissing(x)", "whether x is `missing`", lambda x: x is ast.MISSIN
 BUILTINS.add("isnothing(x)", "whether x is `nothing`", lambda x: x is ast.NOTHING)
 
 
+#: what `typeof` gives for values that have no type of their own
+_KINDS = {str: "String", tuple: "Tuple", list: "Vector", dict: "Dict", data.FinchRange: "Range"}
+_KINDS |= {type(ast.NOTHING): "Nothing", type(ast.MISSING): "Missing"}
+
+
 @BUILTINS.add("typeof(x)", "the type of a number, the format of a tensor")
 def _typeof(x: Any) -> Any:
+    if kind_of(x) == "a function" or type(x) in _KINDS:
+        return data.NamedValue(_KINDS.get(type(x), "Function"))
     is_tensor = isinstance(x, (Tensor, SwizzledTensor, Scalar, LazyTensor))
     return x.format if is_tensor else element_type(x)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator, Sequence
 from functools import cmp_to_key, partial, wraps
+from itertools import repeat
 from typing import Any
 
 import numpy as np
 
 from finchlang.base.errors import FinchError
 from finchlang.script import values as data
-from finchlang.script.show import joined, kind_of, text
+from finchlang.script.show import joined, kind_of, repeated, text
 from finchlang.syntax import nodes as ast, types
 from finchlang.tensors.array_base import size_text
+from finchlang.text.meant import AS_VECTOR, EXCHANGED
 
 #: calls a function of the script or a built-in one
 Call = Callable[..., Any]
@@ -31,7 +34,9 @@ def _growing(usage: str, doc: str, change: Callable[..., Any]) -> None:
             hint = "a vector that grows begins as `x = []`; `vcat(x, y)` makes a new array"
             raise FinchError("type", f"{kind_of(vector)} does not change its size", hint=hint)
         if not isinstance(vector, list):
-            raise FinchError("type", f"{kind_of(vector)} is no vector that grows")
+            exchanged = EXCHANGED if args and isinstance(args[-1], list) else None
+            what = f"{kind_of(vector)} is no vector that grows"
+            raise FinchError("type", what, hint=exchanged)
         found = change(vector, *args)
         return vector if found is None else found
 
@@ -78,6 +83,9 @@ def _ordered(
 ) -> list[tuple[Any, int]]:
     """The values in stable order, each with its place from 0."""
     keys = [call(by, value) if by is not None else value for value in values]
+    if is_less is None and data.is_ordered(keys):
+        order = sorted(range(len(keys)), key=keys.__getitem__, reverse=data.truth(rev))
+        return [(values[k], k) for k in order]
 
     def less(a: Any, b: Any) -> bool:
         if is_less is not None:
@@ -169,10 +177,12 @@ def _reversed(value: Any, *, dims: Any = None) -> Any:
 def _unique(value: Any) -> Any:
     found: list[Any] = []
     seen: set[Any] = set()
-    for item in data.entries(value):
+    few = data.scattered(value)
+    for item in data.entries(few.values if few else value):
+        is_nan = isinstance(item, (float, np.floating)) and item != item
         try:
-            is_new = item not in seen
-            seen.add(item)
+            is_new = (key := "NaN" if is_nan else item) not in seen
+            seen.add(key)
         except TypeError:  # not hashable, as arrays
             is_new = not any(data.equal(item, other) for other in found)
         found += [item] * is_new
@@ -202,7 +212,8 @@ def _foreach(call: Call, function: Any, *values: Any) -> Any:
 def with_function(name: str, what: str, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], Any]:
     """The function of `name(f, A)`, if one is given, and A. Raises FinchError "type" for others."""
     if not 1 <= len(args) <= 2:
-        raise FinchError("type", f"{name} takes {what}, or a function and {what}")
+        hint = AS_VECTOR if all(map(data.is_number, args)) and args else None
+        raise FinchError("type", f"{name} takes {what}, or a function and {what}", hint=hint)
     if len(args) == 2 and data.is_array(args[0]) and data.is_number(args[1]):
         hint = f"write `{name}(A, dims = {args[1]})`"
         raise FinchError("type", f"{name} takes a dimension as `dims`", hint=hint)
@@ -215,17 +226,37 @@ def are_true(call: Call, args: tuple[Any, ...], name: str) -> Iterator[bool]:
     return (data.truth(call(*function, x) if function else x) for x in data.entries(value))
 
 
+def place_in(value: Any, k: int) -> Any:
+    """The place of the k-th entry from 0, column-major: of several dimensions its coordinates."""
+    shape = value.shape if data.is_array(value) else ()
+    if len(shape) < 2:
+        return k + 1
+    return tuple(int(i) + 1 for i in np.unravel_index(k, shape, order="F"))
+
+
+def _found(call: Call, args: tuple[Any, ...], name: str, is_first: bool = False) -> Iterator[Any]:
+    """The places of the entries that are true, or for which the function given is true; perhaps only one
+    of those that a tensor does not store, if the first is asked for."""
+    few = data.scattered(args[-1])
+    if few is not None:
+        held = [*are_true(call, (*args[:-1], few.values), name)]
+        if is_first or few.fill is None or not held[few.fill]:
+            return (place_in(args[-1], int(k)) for k in few.places[held])
+    return (place_in(args[-1], k) for k, held in enumerate(are_true(call, args, name)) if held)
+
+
 @FUNCTIONS.add(
-    "findall(f, v)", "the places of the entries for which a function is true", calls=True
+    "findall(f, A)",
+    "the places of the entries for which a function is true, of a matrix as tuples",
+    calls=True,
 )
 def _findall(call: Call, *args: Any) -> Any:
-    return data.shaped([k + 1 for k, held in enumerate(are_true(call, args, "findall")) if held])
+    return data.shaped([*_found(call, args, "findall")])
 
 
-@FUNCTIONS.add("findfirst(f, v)", "the first of these places, or `nothing`", calls=True)
+@FUNCTIONS.add("findfirst(f, A)", "the first of these places, or `nothing`", calls=True)
 def _findfirst(call: Call, *args: Any) -> Any:
-    places = (k + 1 for k, held in enumerate(are_true(call, args, "findfirst")) if held)
-    return next(places, ast.NOTHING)
+    return next(_found(call, args, "findfirst", True), ast.NOTHING)
 
 
 @FUNCTIONS.add("enumerate(v)", "the entries with their places")
@@ -250,7 +281,11 @@ def _is_in(item: Any, value: Any) -> bool:
     if isinstance(value, data.FinchRange) and data.is_number(item):
         is_plain = type(value.start) is type(value.stop) is int and value.step == 1
         return item in range(value.start, value.stop + 1) if is_plain else item in [*value]
-    return any(data.equal(item, x) for x in data.entries(value))
+    few = data.scattered(value)
+    found = data.entries(few.values if few else value)
+    if data.is_plain([item]) and isinstance(found, Sequence) and data.is_plain(found):
+        return any(map(operator.eq, repeat(item), found))
+    return any(data.equal(item, x) for x in found)
 
 
 # ------------------------------------------------------------------------------ dictionaries
@@ -272,7 +307,8 @@ def _of_dictionary(usage: str, doc: str, function: Callable[..., Any]) -> None:
     @wraps(function)
     def checked(value: Any, *args: Any) -> Any:
         if not isinstance(value, dict):
-            raise FinchError("type", f"{kind_of(value)} is no dictionary")
+            hint = EXCHANGED if args and isinstance(args[0], dict) else None
+            raise FinchError("type", f"{kind_of(value)} is no dictionary", hint=hint)
         return function(value, *args)
 
     FUNCTIONS.add(usage, doc, checked)
@@ -301,6 +337,9 @@ def _pairs(value: Any) -> Any:
 
 
 def _joined(values: Any, sign: Any = "") -> str:
+    if not isinstance(sign, str):
+        what = f"join takes a vector and a string between its entries, not {kind_of(sign)}"
+        raise FinchError("type", what, hint=EXCHANGED if isinstance(values, str) else None)
     parts = [text(value) for value in data.entries(values)]
     given = text(sign)
     return joined([p for part in parts for p in (given, part)][1:])
@@ -321,7 +360,7 @@ def _padded(name: str, value: Any, size: Any, sign: Any = " ") -> str:
     string, missing = text(value), data.whole(size, "a length") - len(text(value))
     if not isinstance(sign, str) or len(sign) != 1:
         raise FinchError("type", f"{name} pads with one character")
-    parts = [joined([sign] * max(0, missing)), string]
+    parts = [repeated(sign, max(0, missing)), string]
     return joined(parts if name == "lpad" else parts[::-1])
 
 
@@ -330,13 +369,6 @@ def split_string(string: str, sign: Any = None) -> list[str]:
     if sign is not None and not isinstance(sign, str):
         raise FinchError("type", f"a string is split at a string, not {kind_of(sign)}")
     return list(string) if sign == "" else string.split(sign)
-
-
-def repeat_string(string: str, count: Any) -> str:
-    n = data.whole(count, "how often")
-    if n < 0:
-        raise FinchError("type", "a string cannot be repeated less than 0 times")
-    return joined([string] * min(n, 1 << 28))
 
 
 def _of_string(usage: str, doc: str, function: Callable[..., Any]) -> None:

@@ -27,6 +27,7 @@ from finchlang.script.staged_loops import OVER, StagedLoop, StagedLoops
 from finchlang.script.subscripts import set_subscript
 from finchlang.script.tensor_arithmetic import elementwise, forced, set_all
 from finchlang.syntax import nodes as ast
+from finchlang.syntax.control_flow import BREAK, ways
 from finchlang.syntax.traversal import EnoughFrames, replace
 from finchlang.text.literals import SPELLINGS
 from finchlang.text.tree_cache import script_of
@@ -239,6 +240,8 @@ class Evaluator(Calls):
         inner = Scope(scope, names)
         entries, goes_on = self.closure(node.iterable, scope), self.body(node.body, inner)
         loops, loop = self.loops, StagedLoop(node)
+        if node.joined and BREAK in ways(node.body):
+            loops = None  # what it leaves is not its own
 
         def iterate(env: Environment) -> None:
             found = entries(env)
@@ -251,7 +254,11 @@ class Evaluator(Calls):
                 if done:
                     rest = islice(rest, done, None)
                 item = next(rest, _END)
-                if item is _END or not goes_on(Environment(inner, env, taken_apart(item, names))):
+                if item is _END:
+                    return
+                if not goes_on(Environment(inner, env, taken_apart(item, names))):
+                    if node.joined:
+                        raise Leave(ast.Break())
                     return
                 round += 1
 

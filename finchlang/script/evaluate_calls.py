@@ -18,7 +18,7 @@ from finchlang.script.show import kind_of
 from finchlang.script.staged_loops import StagedLoop, StagedLoops
 from finchlang.script.tensor_arithmetic import SIGNS, combined, elementwise, forced, lazily, takes
 from finchlang.syntax import nodes as ast, types
-from finchlang.text.meant import INDEXED
+from finchlang.text.meant import INDEXED, SHADOWED
 from finchlang.text.print import pretty, with_dot
 from finchlang.wrappers.masks import MaskValue
 
@@ -35,6 +35,10 @@ class Caller(NamedTuple):
 
     def __call__(self, function: Any, *args: Any) -> Any:
         return self.evaluator.apply(function, list(args), {}, self.span)
+
+    def each(self, function: Any, *values: Any) -> Any:
+        """The results of a function for the entries of values."""
+        return [self(function, *xs) for xs in zip(*map(data.entries, values), strict=False)]
 
     def by_elements(self, function: Any, *args: Any) -> Any:
         """`function.(args...)`, lazily for tensors."""
@@ -101,6 +105,10 @@ class Calls(Expressions):
                 named = {name: value(env) for name, value in keywords.items()} if keywords else {}
                 return self.apply(function, args, named, span, keeps)
             except FinchError as error:
+                if error.hint == SHADOWED and error.span == span:
+                    function = called(env)
+                    if isinstance(function, data.Builtin):  # it was given what is no function
+                        error.hint = f"`{function.usage}`: {function.doc}"
                 raise error.at(span) from None
 
         return call
@@ -193,12 +201,14 @@ class Calls(Expressions):
                     found = combined(function.name, args)
                     return found if keeps else forced(found, self.run_kernel)
                 args = [forced(arg, self.run_kernel) for arg in args]
+                if function.name == "!" and kind_of(args[0]) == "a function":
+                    return self.negated(function, args[0])
                 if Pending in map(type, args):
                     message = f"`{function.name}` takes values that are computed"
                     raise FinchError("type", message, span, "write `compute(x)` for a lazy `x`")
                 if function.name in MATRIX and any(map(data.is_array, args)):
                     return MATRIX[function.name](*args)
-                return data.operate(function, args)
+                return data.directly(function, args)
             if isinstance(function, functions.LevelName):
                 return level_or_scalar(function.name, function.parameters, tuple(args))
             if isinstance(function, Identity):
@@ -209,8 +219,17 @@ class Calls(Expressions):
             name = getattr(function, "name", "I")
             what = name if isinstance(function, functions.LevelName) else f"`{name}`"
             raise functions.fault(error, what, span) from None
-        hint = INDEXED if data.is_array(function) else None
+        hint = INDEXED if data.is_array(function) else SHADOWED
         raise FinchError("type", f"{kind_of(function)} is no function", span, hint)
+
+    def negated(self, negation: Operator, function: Any) -> data.Builtin:
+        """`!f`: the function that is true where `f` is not."""
+        name = f"!{getattr(function, 'name', 'f')}"
+
+        def applied(call: Caller, *args: Any) -> Any:
+            return call(negation, call(function, *args))
+
+        return data.Builtin(name, f"{name}(x...)", "whether it is not so", applied, calls=True)
 
     def apply_builtin(
         self,

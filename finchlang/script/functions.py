@@ -18,6 +18,7 @@ from finchlang.calls.environment import Environment, Scope
 from finchlang.operators.operator_table import OPERATORS
 from finchlang.script.builtins import BUILTINS
 from finchlang.script.lazy_values import Identity
+from finchlang.script.linear_algebra import MATRIX
 from finchlang.script.show import kind_of
 from finchlang.script.values import Builtin, FinchRange, NamedValue, is_array, is_number
 from finchlang.syntax import nodes as ast, traversal as trees, types
@@ -27,7 +28,7 @@ from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 from finchlang.wrappers.masks import MASKS
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class FinchFunction:
     """A function of the script: its scope, the environment in which it was defined, and its body, to be
     run in an environment of that scope. `closed` caches the operator made of it (`as_operator.Closed`),
@@ -51,6 +52,9 @@ class FinchFunction:
     def __str__(self) -> str:
         return f"{self.definition.name}({', '.join(self.definition.parameters)})"
 
+    def __repr__(self) -> str:
+        return f"<Finch function {self}>"
+
     def __call__(self, *args: Any, **keywords: Any) -> Any:
         """The function's value, None for `nothing`. Raises FinchError."""
         if self.call is None:
@@ -60,13 +64,22 @@ class FinchFunction:
 
     @property
     def __signature__(self) -> inspect.Signature:
-        kind, absent = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.empty
-        return inspect.Signature(
-            [
-                inspect.Parameter(name, kind, default=... if name in self.defaults else absent)
-                for name in self.definition.parameters
-            ]
-        )
+        """Its parameters; a default that is no literal is shown as `...`."""
+        found, defaults = list[inspect.Parameter](), dict(self.definition.defaults)
+        several = {name for name, kind in self.definition.types if kind == "Vararg"}
+        one, more = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.VAR_POSITIONAL
+        for name in self.definition.parameters:
+            kind = more if name in several else one
+            node = defaults.get(name)
+            default = (
+                inspect.Parameter.empty
+                if node is None
+                else node.value
+                if isinstance(node, ast.Literal)
+                else ...
+            )
+            found.append(inspect.Parameter(name, kind, default=default))
+        return inspect.Signature(found)
 
     def __copy__(self, memo: object = None) -> FinchFunction:
         return self  # as copies of Python functions are
@@ -122,7 +135,7 @@ PREDEFINED: dict[str, Any] = {
 
 def is_of_elements(name: str) -> bool:
     """Whether a name is an operator, which of arrays is written with a dot (for messages of the parser)."""
-    return name in OPERATORS
+    return name in OPERATORS and name not in MATRIX
 
 
 def is_of_wholes(name: str) -> bool:
@@ -231,8 +244,10 @@ def arguments(
     name, parameters = definition.name, definition.parameters
     count = len(parameters) - 1
     if definition.types and definition.types[-1] == (parameters[-1], "Vararg"):
-        args = [*args[:count], tuple(args[count:])] if len(args) >= count else args
-    values = dict(zip(parameters, args, strict=False))
+        args, rest = args[:count], tuple(args[count:])
+        values = {**dict(zip(parameters, args, strict=False)), parameters[-1]: rest}
+    else:
+        values = dict(zip(parameters, args, strict=False))
     for wrong in [n for n in keywords if n not in parameters or n in values]:
         is_known = wrong in parameters
         what = f"is given `{wrong}` twice" if is_known else f"has no parameter `{wrong}`"

@@ -15,7 +15,7 @@ from finchlang.script.containers import axes_of
 from finchlang.script.lazy_values import Identity, RowVector, as_integers
 from finchlang.script.make_tensors import sparse_of, tensor_of
 from finchlang.script.shape_functions import FUNCTIONS as shapes
-from finchlang.script.show import kind_of
+from finchlang.script.show import kind_of, other_sizes
 from finchlang.script.whole_arrays import grid
 from finchlang.syntax.types import Pair, type_of_value
 from finchlang.tensors.array_base import size_text
@@ -67,7 +67,9 @@ def _dropped(value: Any, *, dims: Any) -> Any:
 def _norm(value: Any, order: Any = 2) -> float:
     found = np.abs(_numbers(value, "norm").astype(float).ravel())
     if not data.is_number(order):
-        raise FinchError("type", f"the order of a norm is a number, not {kind_of(order)}")
+        hint = "`norm(A)` is that of all entries, also of a matrix (Frobenius)"
+        what = f"the order of a norm is a number, not {kind_of(order)}"
+        raise FinchError("type", what, hint=hint)
     if math.isinf(order):
         return float(found.max() if order > 0 else found.min()) if found.size else 0.0
     if order == 0:
@@ -80,7 +82,9 @@ def _dot(a: Any, b: Any) -> Any:
     x, y = _numbers(a, "dot"), _numbers(b, "dot")
     if x.shape != y.shape:
         message = f"dot of arrays of sizes {size_text(x.shape)} and {size_text(y.shape)}"
-        raise FinchError("dimension", message)
+        a_longer = x.size >= y.size
+        hint = other_sizes(x.shape, y.shape) if a_longer else other_sizes(y.shape, x.shape, "y")
+        raise FinchError("dimension", message, hint=hint)
     return data.plain(as_integers(x).ravel() @ as_integers(y).ravel())
 
 
@@ -151,7 +155,10 @@ def _solved(a: Any, b: Any) -> Any:
     matrix, other = small(a, "\\"), small(b, "\\")
     if matrix.ndim != 2 or not other.ndim or matrix.shape[0] != other.shape[0]:
         sizes = f"{size_text(matrix.shape)} and {size_text(other.shape)}"
-        raise FinchError("dimension", f"`\\` does not take arrays of sizes {sizes}")
+        hint = "`A \\ b` takes a `b` of as many rows as `A`"
+        if matrix.ndim == 2 and other.ndim and matrix.shape[1] == other.shape[0]:
+            hint = f"{hint}, as in `A' \\ b`"
+        raise FinchError("dimension", f"`\\` does not take arrays of sizes {sizes}", hint=hint)
     if matrix.shape[0] != matrix.shape[1]:
         return np.asfortranarray(np.linalg.lstsq(matrix, other, rcond=None)[0])
     try:

@@ -13,7 +13,7 @@ from finchlang.levels.element import Element, typed_literal
 from finchlang.levels.level import Level
 from finchlang.levels.pattern import Pattern
 from finchlang.script.show import kind_of, text
-from finchlang.script.values import Builtins, dense, is_array, plain, whole
+from finchlang.script.values import Builtins, FinchRange, dense, is_array, is_number, plain, whole
 from finchlang.syntax.types import Bool, Float64, Type, can_store, type_of_dtype, type_of_value
 from finchlang.tensors.adopt import as_tensor, list_format
 from finchlang.tensors.array_base import LazyTensor, size_text
@@ -85,8 +85,13 @@ def element_type(value: Any) -> Type:
         found = type_of_dtype(value.dtype)
     if found is None and isinstance(value, Scalar):
         found = value.format.element_type
+    if isinstance(value, FinchRange):
+        return element_type(value.start)
+    if found is None and isinstance(value, (list, tuple)) and value and all(map(is_number, value)):
+        found = type_of_dtype(np.array(value).dtype)
     if found is None:
-        raise FinchError("type", f"{kind_of(value)} has no element type")
+        hint = "it has one once it has numbers" if value == [] else None
+        raise FinchError("type", f"{kind_of(value)} has no element type", hint=hint)
     return found
 
 
@@ -152,7 +157,7 @@ def sparse_of(*args: Any) -> Tensor:
         raise FinchError("type", f"{values.dtype} is no element type")
     if shape is None:
         if not count:
-            raise FinchError("dimension", "without coordinates fsparse needs a shape")
+            raise FinchError("dimension", "without coordinates a shape is needed")
         shape = tuple(int(size) for size in coordinates.max(axis=1) + 1)
     if len(shape) != len(vectors):
         message = f"there are {len(vectors)} vectors of coordinates and {len(shape)} sizes"
@@ -166,7 +171,9 @@ def _vector(value: Any) -> Any:
     if not isinstance(value, (str, tuple)) and not is_array(value) and hasattr(value, "__len__"):
         value = np.array(list(value) or np.empty(0, np.int64))
     if not is_array(value) or len(value.shape) != 1:
-        raise FinchError("type", f"fsparse takes vectors, not {kind_of(value)}")
+        kind = kind_of(value)
+        hint = "`I(3)` is a sparse identity matrix" if kind.startswith("an identity") else None
+        raise FinchError("type", f"fsparse takes vectors, not {kind}", hint=hint)
     return value
 
 

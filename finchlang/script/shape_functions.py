@@ -9,10 +9,18 @@ import numpy as np
 
 from finchlang.base.errors import FinchError
 from finchlang.calls.lazy_shape import TensorView, numpy_view
-from finchlang.script.containers import joined_vectors, repeat_string, split_string
+from finchlang.script.containers import joined_vectors, split_string
 from finchlang.script.show import kind_of
-from finchlang.script.values import Builtins, FinchRange, is_array, is_number, shaped
+from finchlang.script.values import (
+    Builtins,
+    FinchRange,
+    is_array,
+    is_number,
+    repeat_string,
+    shaped,
+)
 from finchlang.syntax.nodes import Call, Extent, Literal, Node, Variable
+from finchlang.tensors.array_base import size_text
 
 #: usage and documentation of each
 _USAGES = {
@@ -60,7 +68,13 @@ def shape_function(usage: str) -> Callable[..., Any]:
     first = next(k for k, part in enumerate(parts) if part[0] == "A")
     takes_all = parts[-1] in ("A...", "B")
 
-    def made(*args: Any, dims: Any = None) -> Any:
+    def made(*args: Any, dims: Any = None, inner: Any = (), outer: Any = ()) -> Any:
+        if name == "repeat" and len(args) == 1 and (inner, outer) != ((), ()):
+            return _repeated(args[0], inner, outer)
+        if (inner, outer) != ((), ()):
+            raise FinchError(
+                "type", f"`{name}` takes no keyword arguments", hint=f"write `{usage}`"
+            )
         if dims is not None and name == "cat":
             args = (dims, *args)
         elif dims is not None:
@@ -75,6 +89,8 @@ def shape_function(usage: str) -> Callable[..., Any]:
             if vector is not None:
                 return vector
             args = tuple(map(_array, args))
+            if all(map(is_array, args)):
+                check_stacked(_JOINED[name], args)
         if len(args) == 2 and isinstance(args[1], tuple):  # sizes or modes as a tuple
             args = (args[0], *args[1])
         nodes = list[Node]()
@@ -84,7 +100,13 @@ def shape_function(usage: str) -> Callable[..., Any]:
             else:
                 nodes.append(_setting(name, usage, arg, k - (k > first), values))
         call = Call(Variable(name), tuple(nodes))
-        view = TensorView(call, values)  # raises if the arguments are wrong
+        try:
+            view = TensorView(call, values)  # raises if the arguments are wrong
+        except FinchError as error:
+            if name == "reshape" and error.message.startswith("there are sizes"):
+                error.message = f"{kind_of(args[0])} has no shape {size_text(args[1:])}"
+                error.hint = "the number of entries stays; one size may be -1, for what is left"
+            raise
         if name in _JOINED and all(isinstance(arg, np.ndarray) for arg in args):
             return _concatenated(_JOINED[name], args, view)
         modes = [arg for arg in args[1:] if type(arg) is int]
@@ -92,6 +114,35 @@ def shape_function(usage: str) -> Callable[..., Any]:
         return view if found is None else found
 
     return made
+
+
+#: by the axis along which arrays are joined: the way they stand, what they need, the other way to join them
+_WAYS = (
+    ("one below the other", "columns", "`hcat` puts them side by side"),
+    ("side by side", "rows", "`vcat` puts them one below the other"),
+)
+
+
+def check_stacked(axis: int, arrays: Any) -> None:
+    """Raises FinchError "dimension" if arrays, with modes of size 1 after theirs, do not stand side by
+    side (axis 1) or one below the other (0)."""
+    shapes = [tuple(array.shape) for array in arrays]
+    if not shapes:
+        return
+    order = max(axis + 1, *map(len, shapes))
+    first, *others = [shape + (1,) * (order - len(shape)) for shape in shapes]
+    rest = [(*shape[:axis], *shape[axis + 1 :]) for shape in (first, *others)]
+    other = next((s for s, own in zip(others, rest[1:], strict=True) if own != rest[0]), None)
+    if other is None:
+        return
+    way, needed, else_ = _WAYS[axis]
+    hint = f"they need as many {needed}" if order == 2 else "their other sizes must be equal"
+    if order == 2 and other[axis] == first[1 - axis]:
+        hint = f"{hint}, and `B'` has those of `A`"
+    elif order == 2 and other[axis] == first[axis]:
+        hint = f"{hint}; {else_}"
+    sizes = " and ".join(map(size_text, shapes))
+    raise FinchError("dimension", f"arrays of sizes {sizes} do not stand {way}", hint=hint)
 
 
 def _array(value: Any) -> Any:
@@ -145,7 +196,17 @@ def _setting(name: str, usage: str, value: Any, place: int, values: dict[str, An
         message = f"`{name}` takes an integer here, not {kind_of(value)}"
         raise FinchError("type", message, hint=f"write `{usage}`")
     is_size = _SIZES.get(name) == place or name == "reshape" and value >= 0
+    if value < 0 and place and name in ("repeat", "tile", "broadcast"):
+        raise FinchError("dimension", f"a count is 0 or more, not {value}")
     return _number(value, values) if is_size and type(value) is int else Literal(value)
+
+
+def _repeated(value: Any, inner: Any, outer: Any) -> Any:
+    """`repeat(A; inner, outer)` of Julia: counts for the parts, and for the whole, of each dimension."""
+    for name, counts in (("repeat", inner), ("tile", outer)):
+        for mode, count in enumerate(counts if isinstance(counts, tuple) else (counts,), 1):
+            value = FUNCTIONS[name].function(value, mode, count)
+    return value
 
 
 FUNCTIONS = Builtins()

@@ -59,6 +59,18 @@ def kind_of(value: Any) -> str:
     return types.foreign(value)
 
 
+def other_sizes(given: tuple[int, ...], wanted: tuple[int, ...], name: str = "x") -> str | None:
+    """A hint: how an array `name` of the sizes `given` gets those that are wanted; None if it cannot."""
+    if given == wanted[::-1] and len(given) == 2:
+        return f"`{name}'` has the sizes of the other"
+    if math.prod(given) == math.prod(wanted):
+        return f"`reshape({name}, {', '.join(map(str, wanted))})` has the sizes of the other"
+    if len(given) == len(wanted) and all(n >= m > 0 for n, m in zip(given, wanted, strict=True)):
+        part = ", ".join(":" if n == m else f"1:{m}" for n, m in zip(given, wanted, strict=True))
+        return f"`{name}[{part}]` is a part of it with the sizes of the other"
+    return None
+
+
 def check_depth(depth: int) -> None:
     """Raises FinchError "resource" if values are nested too deeply."""
     if depth > NESTED:
@@ -70,6 +82,13 @@ def joined(parts: Sequence[str]) -> str:
     if sum(map(len, parts)) > LONGEST:
         raise FinchError("resource", f"a string has at most {LONGEST} characters")
     return "".join(parts)
+
+
+def repeated(string: str, count: int) -> str:
+    """A string several times. Raises FinchError "resource" if that is too long."""
+    if len(string) * count > LONGEST:
+        raise FinchError("resource", f"a string has at most {LONGEST} characters")
+    return string * count
 
 
 def show(value: Any, depth: int = 0) -> str:

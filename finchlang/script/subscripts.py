@@ -10,7 +10,7 @@ from finchlang.base.aligned_memory import full_aligned
 from finchlang.base.errors import FinchError, number_of
 from finchlang.calls.lazy_shape import TensorView
 from finchlang.script import values as data
-from finchlang.script.show import kind_of, show
+from finchlang.script.show import kind_of, other_sizes, show
 from finchlang.syntax.types import Type, can_store, type_of_dtype, type_of_value
 from finchlang.tensors.adopt import as_tensor, is_scipy
 from finchlang.tensors.array_base import size_text
@@ -29,7 +29,8 @@ def subscript(value: Any, indices: list[Any]) -> Any:
     if isinstance(value, dict):
         key = _key(indices)
         if key not in value:
-            raise FinchError("bounds", f"there is no key {show(key)}")
+            hint = "`haskey(d, key)` tells, and `get(d, key, 0)` has a value for a key that is not there"
+            raise FinchError("bounds", f"there is no key {show(key)}", hint=hint)
         return value[key]
     if isinstance(value, Type):
         return values_of(value, data.array_literal([indices], False)) if indices else []
@@ -83,7 +84,11 @@ def set_subscript(target: Any, indices: list[Any], value: Any, spreads: bool = F
             target[k] = item
         return
     if not data.is_array(target):
-        raise FinchError("type", f"the entries of {kind_of(target)} cannot be set")
+        ways: dict[type, str] = {tuple: "a vector, `[1, 2, 3]`, has entries that can be set"}
+        ways[data.FinchRange] = "`collect(r)` makes a vector of it, whose entries can be set"
+        ways[str] = '`replace(s, "a" => "b")` makes another string'
+        what = f"the entries of {kind_of(target)} cannot be set"
+        raise FinchError("type", what, hint=ways.get(type(target)))
     if isinstance(target, TensorView):
         hint = (
             "a kernel writes through it: `@finch V[1] = 2`; or make a tensor of it: `V = copy(V)`"
@@ -140,11 +145,16 @@ def _of_size(value: Any, shape: tuple[int, ...], spreads: bool = False) -> Any:
             return np.broadcast_to(found.T, shape[::-1]).T
         except ValueError:
             what = f"{kind_of(value)} does not broadcast to a part of size {size_text(shape)}"
-            raise FinchError("dimension", what) from None
+            raise FinchError("dimension", what, hint=_of_part(found, shape)) from None
     if [n for n in np.shape(found) if n != 1] != [n for n in shape if n != 1]:
         what = f"{kind_of(value)} is assigned to a part of size {size_text(shape)}"
-        raise FinchError("dimension", what)
+        raise FinchError("dimension", what, hint=_of_part(found, shape))
     return found.reshape(shape, order="F") if isinstance(found, np.ndarray) else found
+
+
+def _of_part(value: Any, shape: tuple[int, ...]) -> str:
+    number = "one number fills all of the part: `A[1:2, 1] .= 0`"
+    return other_sizes(np.shape(value), shape, "x") or number
 
 
 def _storable(value: Any, element: Type) -> Any:
@@ -207,9 +217,10 @@ def _places(value: Any, indices: list[Any]) -> tuple[np.ndarray, ...] | None:
     """The coordinates from 0 where a mask of the shape of the value is true, column-major, or of a vector
     of tuples; None for other indices. Raises FinchError "bounds"."""
     index: Any = indices[0] if len(indices) == 1 else None
-    if isinstance(index, list) and index and all(isinstance(item, tuple) for item in index):
+    is_of_places = isinstance(index, list) and all(isinstance(item, tuple) for item in index)
+    if is_of_places and (index or len(value.shape) > 1):
         rows = [_subscripts(value, value.shape, [*item]) for item in index]
-        return tuple(np.array(row) for row in zip(*rows, strict=True))
+        return tuple(np.array(rows, int).reshape(-1, len(value.shape)).T)
     if not data.is_array(index) or index.dtype != bool:
         return None
     if tuple(index.shape) != tuple(value.shape):
@@ -270,7 +281,7 @@ def index_of(index: Any, size: int) -> Any:
         return _listed(np.array(index) if isinstance(index, list) else data.dense(index), size)
     k = data.whole(index, "an index")
     if not 1 <= k <= size:
-        hint = None
+        hint = None if size else "there are no entries"
         if k <= 0 < size:
             hint = f"indices count from 1: the first is `x[1]`, the last `x[end]`, which is {size}"
             if -size < k < -1:

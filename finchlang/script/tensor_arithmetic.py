@@ -26,9 +26,11 @@ from finchlang.script.lazy_values import (
     is_row,
 )
 from finchlang.script.linear_algebra import identity_matrix
+from finchlang.script.shape_functions import check_stacked
 from finchlang.script.show import kind_of
 from finchlang.script.subscripts import ALL, dense_view, set_subscript
-from finchlang.script.whole_arrays import check_product, check_stacked, grid, no_match
+from finchlang.script.whole_arrays import check_product, grid, no_match
+from finchlang.syntax.types import Type
 from finchlang.tensors.array_base import LazyTensor, size_text
 from finchlang.tensors.tensor import Scalar
 
@@ -182,7 +184,7 @@ def _power(a: Any, count: int) -> Any:
 
 
 #: the types of arrays in which NumPy's arithmetic is that of scripts
-_PLAIN = (np.dtype(np.float64), np.dtype(np.int64))
+_PLAIN = frozenset((np.dtype(np.float64), np.dtype(np.int64)))
 
 
 def elementwise(function: Any, args: list[Any], apply: Callable[..., Any]) -> Any:
@@ -192,6 +194,8 @@ def elementwise(function: Any, args: list[Any], apply: Callable[..., Any]) -> An
     if any(map(is_lazy, args)):
         return lazily().by_elements(function, args)
     args = [a.view(np.ndarray) if type(a) is RowVector else a for a in args]
+    if (found := _rounded(function, args)) is not None:
+        return found
     shapes = [None if isinstance(a, (Scalar, str, dict)) else data.shape_of(a) for a in args]
     known = [s for s in shapes if s is not None]
     if not known:
@@ -213,6 +217,22 @@ def elementwise(function: Any, args: list[Any], apply: Callable[..., Any]) -> An
             pass  # it is no operator of elements
     each = [data.entries(p) if isinstance(p, np.ndarray) else repeat(p) for p in parts]
     return data.shaped([apply(*xs) for xs in zip(*each, strict=False)], shape)
+
+
+def _rounded(function: Any, args: list[Any]) -> np.ndarray | None:
+    """`floor.(x)` and `floor.(Int64, x)` of an array of Float64; None for others, and if one number does
+    not fit the type."""
+    round = data.ROUNDING.get(function.name) if isinstance(function, data.Builtin) else None
+    *type, x = args
+    if round is None or not isinstance(x, np.ndarray) or x.dtype != np.float64 or len(type) > 1:
+        return None
+    found = np.asfortranarray(round(x))
+    if not type:
+        return found
+    if not isinstance(type[0], Type) or type[0].is_float:
+        return None
+    fits = (found >= float(type[0].lowest)) & (found < float(type[0].highest) + 1)
+    return found.astype(type[0].dtype) if fits.all() else None
 
 
 def _spread(value: Any, shape: tuple[int, ...]) -> np.ndarray:
@@ -256,5 +276,5 @@ def _joined(axis: int, parts: list[Any]) -> Any:
     arrays = [np.asarray(part) if data.is_number(part) else grid(part) for part in parts]
     order = max(axis + 1, *[array.ndim for array in arrays])
     wide = [array.reshape(array.shape + (1,) * (order - array.ndim)) for array in arrays]
-    check_stacked(axis, arrays, wide)
+    check_stacked(axis, arrays)
     return np.asfortranarray(np.concatenate(wide, axis))

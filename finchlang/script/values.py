@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 import operator
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import cache, lru_cache, partial, reduce
 from itertools import starmap
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -20,13 +20,22 @@ from finchlang.host.ir import Var
 from finchlang.host.primitives import as_function
 from finchlang.operators.operator import wrong_count
 from finchlang.operators.operator_table import OPERATORS, Operator
-from finchlang.script.show import check_depth, joined, kind_of, text
+from finchlang.script.show import check_depth, joined, kind_of, repeated, text
 from finchlang.syntax.nodes import MISSING
-from finchlang.syntax.types import Bool, Float64, Int64, Pair, Type, promote, type_of_value
+from finchlang.syntax.types import (
+    TYPES,
+    Bool,
+    Float64,
+    Int64,
+    Pair,
+    Type,
+    promote,
+    type_of_value,
+)
 from finchlang.tensors.adopt import as_tensor, is_scipy
 from finchlang.tensors.array_base import LazyTensor, is_whole
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, body_of
-from finchlang.text.meant import COMPARED, JOINED, REPEATED
+from finchlang.text.meant import COMPARED, EXCHANGED, FORMATTED, JOINED, PARSED, REPEATED
 
 
 @record
@@ -223,6 +232,34 @@ def reduced(ufunc: Callable[[np.ndarray], Any], value: Any) -> Any:
     return (total + rest * rest.dtype.type(others))[0]
 
 
+class Scattered(NamedTuple):
+    """Entries that have all values of a tensor: those that it stores, and the first other one, which is
+    the one numbered `fill`, or None. `places` are column-major, from 0, and ascend."""
+
+    places: np.ndarray
+    values: np.ndarray
+    fill: int | None
+
+
+def scattered(value: Any) -> Scattered | None:
+    """What there is to look at of a tensor whose entries are not all stored; None for another value."""
+    tensor = as_tensor(value) if is_scipy(value) or isinstance(value, LazyTensor) else value
+    if not isinstance(tensor, (Tensor, SwizzledTensor)) or is_whole(body_of(tensor).format):
+        return None
+    if (size := math.prod(tensor.shape)) >= 1 << 62:
+        return None
+    coordinates, values = tensor.entries()
+    places = np.ravel_multi_index(tuple(coordinates), tensor.shape, order="F")
+    order = np.argsort(places)
+    places, values = places[order], values[order]
+    gaps = np.flatnonzero(places != np.arange(len(places)))
+    first = int(gaps[0]) if len(gaps) else len(places)
+    if first == size:
+        return Scattered(places, values, None)
+    places, values = (np.insert(x, first, y) for x, y in ((places, first), (values, tensor.fill)))
+    return Scattered(places, values, first)
+
+
 def shape_of(value: Any) -> tuple[int, ...] | None:
     """The sizes of an array or Scalar, also of one that is not computed, or the length of a vector, tuple,
     range, string or dictionary; None for others."""
@@ -249,8 +286,10 @@ def entries(value: Any) -> Iterable[Any]:
         return flat.tolist() if flat.dtype in PYTHONS else map(plain, flat)
     if isinstance(value, dict):
         return [*starmap(Pair, value.items())]
+    kind = kind_of(value)
     hint = "a range is written `1:3`" if is_number(value) else None
-    raise FinchError("type", f"{kind_of(value)} has no entries", hint=hint)
+    hint = EXCHANGED if kind == "a function" else hint
+    raise FinchError("type", f"{kind} has no entries", hint=hint)
 
 
 #: the element types of Python's own numbers
@@ -298,23 +337,47 @@ def operate(op: Operator, args: list[Any]) -> Any:
         if op.name in ("<", "<=", ">", ">="):
             order = (args[0] > args[1]) - (args[0] < args[1])
             return operate(op, [order, 0])
+    if op.name == "^" and len(args) == 2 and isinstance(args[0], str):
+        return repeat_string(*args)
     if op.name == "=>" and len(args) == 2:
         return Pair(*args)
+    if op.name in ("first", "last") and len(args) == 2 and not is_number(args[0]):
+        found, n = [*entries(args[0])], whole(args[1], "how many")
+        part = found[: max(0, n)] if op.name == "first" else found[max(0, len(found) - n) :]
+        if isinstance(args[0], str):
+            return joined(part)
+        return tuple(part) if isinstance(args[0], tuple) else shaped(part)
     if op.name in ("first", "last") and len(args) == 1 and not isinstance(args[0], Pair):
         if found := [*entries(args[0])]:
             return found[0 if op.name == "first" else -1]
         raise FinchError("bounds", f"{op.name} of nothing")
     others = " and ".join(kind_of(a) for a in args)
-    hint = WITH_DOT if any(map(is_array, args)) else None
+    hint = WITH_DOT if any(is_array(arg) or is_vector(arg) for arg in args) else None
     if hint is None and str in map(type, args):
-        hint = {"+": JOINED, "*": REPEATED}.get(op.name)
+        hint = {"+": JOINED, "*": REPEATED, "%": FORMATTED}.get(op.name)
+        if hint is None and op.name in ARITHMETIC and any(map(is_number, args)):
+            hint = "`parse(Float64, s)` is the number that a string spells"
+        hint = PARSED if op.name in TYPES and len(args) == 1 else hint
     raise FinchError("type", f"`{op.name}` does not take {others}", hint=hint)
+
+
+def repeat_string(string: str, count: Any) -> str:
+    n = whole(count, "how often")
+    if n < 0:
+        raise FinchError("type", "a string cannot be repeated less than 0 times")
+    return repeated(string, n)
 
 
 def binary(name: str) -> Callable[[Any, Any], Any]:
     """An operator of the table as a function of two values."""
     op = OPERATORS[name]
-    return lambda a, b: operate(op, [a, b])
+    return lambda a, b: directly(op, [a, b])
+
+
+def directly(op: Operator, args: list[Any]) -> Any:
+    """As `operate`, at once for Python's own numbers."""
+    function = plain_functions(op)[tuple(map(type, args))]
+    return operate(op, args) if function is None else function(*args)
 
 
 def _on_numbers(op: Operator, args: list[Any]) -> Any:
@@ -354,6 +417,8 @@ ARITHMETIC = {"+": np.add, "-": np.subtract, "*": np.multiply, "/": np.divide}
 #: those that NumPy computes of the elements of arrays of floats
 BY_NUMPY = ARITHMETIC | {"<": np.less, "<=": np.less_equal, ">": np.greater}
 BY_NUMPY |= {">=": np.greater_equal, "==": np.equal, "!=": np.not_equal}
+#: those that round, also to a type
+ROUNDING = {"floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "round": np.rint}
 
 
 def equal(a: Any, b: Any, alike: Callable[[Any, Any], Any] = operator.eq, depth: int = 0) -> bool:
@@ -363,12 +428,21 @@ def equal(a: Any, b: Any, alike: Callable[[Any, Any], Any] = operator.eq, depth:
     if isinstance(a, Scalar) and isinstance(b, Scalar):
         return equal(a.value, b.value, alike, depth + 1)
     if is_array(a) and is_array(b):
+        if a.shape == b.shape and (x := scattered(a)) and (y := scattered(b)):
+            both = [(z.values, z.values[z.fill]) for z in (x, y) if z.fill is not None]
+            if len(both) == 2 and alike(both[0][1], both[1][1]):
+                kept = [~np.asarray(alike(values, fill)) for values, fill in both]
+                if not np.array_equal(x.places[kept[0]], y.places[kept[1]]):
+                    return False
+                return bool(np.all(alike(x.values[kept[0]], y.values[kept[1]])))
         return a.shape == b.shape and bool(np.all(alike(dense(a), dense(b))))
     if isinstance(a, FinchRange) and isinstance(b, FinchRange):
         count = len(a)
         return count == len(b) and all([a[k] == b[k] for k in (0, count - 1)[:count]])
     if is_vector(a) and is_vector(b):
         a, b = [*entries(a)], [*entries(b)]
+        if is_plain(a) and is_plain(b):
+            return len(a) == len(b) and all(map(alike, a, b))
     elif isinstance(a, dict) and isinstance(b, dict) and a.keys() == b.keys():
         a, b = [*a.values()], [b[key] for key in a]
     if isinstance(a, (tuple, list)) and type(a) is type(b):
@@ -378,12 +452,31 @@ def equal(a: Any, b: Any, alike: Callable[[Any, Any], Any] = operator.eq, depth:
             if not equal(x, y, alike, depth + 1):
                 return False
         return len(a) == len(b)
-    is_plain = not any([isinstance(x, (tuple, list, dict)) or is_array(x) for x in (a, b)])
-    return is_plain and bool(alike(a, b))
+    are_parts = any([isinstance(x, (tuple, list, dict)) or is_array(x) for x in (a, b)])
+    return not are_parts and bool(alike(a, b))
+
+
+def is_plain(values: Collection[Any]) -> bool:
+    """Whether all values are strings or Python's own numbers, which Python compares as scripts do."""
+    return {*map(type, values)} <= _COMPARED
+
+
+_COMPARED = {*_PLAIN, str}
+
+
+def is_ordered(values: Sequence[Any]) -> bool:
+    """Whether Python orders the values as scripts do: numbers that are not NaN, strings, and tuples of as
+    many of these."""
+    kinds = {*map(type, values)}
+    if kinds == {tuple}:
+        return len({*map(len, values)}) == 1 and all(map(is_ordered, zip(*values, strict=True)))
+    return kinds <= {*_PLAIN} and not any(map(operator.ne, values, values)) or kinds == {str}
 
 
 def identical(a: Any, b: Any) -> Any:
     """Equality of numbers or entries as of Julia's `isequal`: NaN is equal to itself, -0.0 not to 0.0."""
+    if type(a) is type(b) is int or isinstance(a, str) or isinstance(b, str):
+        return a == b
     if any(np.asarray(x).dtype.kind not in "biuf" for x in (a, b)):
         return a == b
     return (a == b) & (np.signbit(a) == np.signbit(b)) | (a != a) & (b != b)
@@ -401,6 +494,8 @@ def truth(value: Any) -> bool:
     if isinstance(value, (bool, np.bool_)):
         return bool(value)
     hint = COMPARED if is_number(value) else None
+    if is_array(value):
+        hint = "`any(c)` is true if one of its entries is, `all(c)` if each is"
     raise FinchError("type", f"a condition must be a Bool, not {kind_of(value)}", hint=hint)
 
 
@@ -408,6 +503,8 @@ def whole(value: Any, what: str) -> int:
     """An integer as Python's. Raises FinchError "type", naming `what`, for another value."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
         hint = "a type comes first, as in `zeros(Int64, 3)`" if isinstance(value, Type) else None
+        if isinstance(value, str) and what == "an index":
+            hint = '`Dict("a" => 1)` has values by names'
         if isinstance(value, (float, np.floating)):
             hint = "`trunc(Int64, x)` makes one of a fraction, and `÷` divides whole numbers"
         raise FinchError("type", f"{what} must be an integer, not {kind_of(value)}", hint=hint)

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from finchlang.base.errors import FinchError
+from finchlang.operators.operator_table import Operator
 from finchlang.script import values as data
-from finchlang.script.containers import are_true, axes_of, one_dimension, with_function
+from finchlang.script.containers import are_true, axes_of, one_dimension, place_in, with_function
 from finchlang.script.lazy_values import Pending
 from finchlang.script.shape_functions import FUNCTIONS as SHAPES
 from finchlang.script.show import kind_of
@@ -31,6 +32,8 @@ def grid(value: Any) -> np.ndarray:
     if data.is_array(value):
         return data.dense(value)
     found = data.shaped([*data.entries(value)])
+    if isinstance(found, list) and not found:
+        return np.empty(0)
     if not isinstance(found, np.ndarray):
         raise FinchError("type", f"{kind_of(value)} is no array of numbers")
     return found
@@ -67,15 +70,6 @@ def no_match(*shapes: tuple[int, ...]) -> FinchError:
     return FinchError("dimension", f"arrays of sizes {sizes} do not match", hint=hint)
 
 
-def check_stacked(axis: int, arrays: Any, parts: Any) -> None:
-    """Raises FinchError "dimension" if `parts`, which are `arrays` with modes of size 1 after theirs, do
-    not stand side by side (axis 1) or one below the other (0)."""
-    if len({(*part.shape[:axis], *part.shape[axis + 1 :]) for part in parts}) > 1:
-        way = "side by side" if axis else "one below the other"
-        sizes = " and ".join(size_text(array.shape) for array in arrays)
-        raise FinchError("dimension", f"arrays of sizes {sizes} do not stand {way}")
-
-
 def along(function: Callable[..., Any], value: Any, dims: Any) -> Any:
     """A function of NumPy along dimensions, which the result has with size 1."""
     array = grid(value)
@@ -88,11 +82,17 @@ def along(function: Callable[..., Any], value: Any, dims: Any) -> Any:
 # ------------------------------------------------------------------------------ reductions
 
 
+#: the types whose products and sums of prefixes are the same in NumPy
+_OWN = (np.int64, np.float64)
+
+
 def _total(name: str, operator: str, ufunc: Any, call: Call, function: Any, value: Any) -> Any:
     """A reduction of all entries: by NumPy for arrays, by the operator for other values."""
     if function:
-        value = [call(*function, x) for x in data.entries(value)]
-    if data.is_array(value) and name != "prod" and (name == "sum" or 0 not in value.shape):
+        value = data.shaped([call(*function, x) for x in data.entries(value)])
+    is_own = isinstance(value, np.ndarray) and value.dtype in _OWN
+    has_total = name == "sum" or (0 in getattr(value, "shape", ())) == (name == "prod")
+    if data.is_array(value) and (has_total or is_own and name == "prod"):
         return data.plain(data.reduced(ufunc, value))
     if isinstance(value, data.FinchRange) and len(value) > 2 and name != "prod":
         ends = value[0], value[len(value) - 1]
@@ -103,17 +103,20 @@ def _total(name: str, operator: str, ufunc: Any, call: Call, function: Any, valu
     found = list(data.entries(value))
     if not found and name not in ("sum", "prod"):
         raise FinchError("type", f"{name} of nothing")
+    if str in map(type, found) and operator in "+*":
+        hint = "`join(v)` joins strings, `parse(Float64, s)` reads a number"
+        raise FinchError("type", f"{name} takes numbers, not strings", hint=hint)
     return reduce(data.binary(operator), found or [int(name == "prod")])
 
 
 def _mean(call: Call, function: Any, value: Any) -> Any:
-    found = [call(*function, x) for x in data.entries(value)] if function else value
+    found = call.each(*function, value) if function else value
     count = math.prod(data.shape_of(found) or (len(list(data.entries(found))),))
     if not count:
         raise FinchError("type", "mean of nothing")
     if isinstance(found, data.FinchRange):
         found, count = (found[0], found[count - 1]), 2
-    return data.plain(data.binary("/")(_total("sum", "+", np.sum, call, (), found), count))
+    return data.plain(data.binary("/")(_total("mean", "+", np.sum, call, (), found), count))
 
 
 def _spread(ufunc: Any, call: Call, function: Any, value: Any) -> float:
@@ -138,6 +141,8 @@ def _reduction(usage: str, doc: str, ufunc: Any, total: Callable[..., Any]) -> N
     FUNCTIONS.add(usage, doc, reduced, calls=True, is_lazy=True)
 
 
+#: the reductions of all entries, by their operators
+TOTALS: dict[str, Callable[..., Any]] = {}
 for _name, _what, _operator, _ufunc in (
     ("sum", "the sum", "+", np.sum),
     ("prod", "the product", "*", np.prod),
@@ -145,7 +150,8 @@ for _name, _what, _operator, _ufunc in (
     ("minimum", "the least", "min", np.min),
 ):
     _doc = f"{_what} of the entries, or of the results of a function; along `dims` if given"
-    _reduction(f"{_name}(f, A; dims)", _doc, _ufunc, partial(_total, _name, _operator, _ufunc))
+    TOTALS[_operator] = partial(_total, _name, _operator, _ufunc)
+    _reduction(f"{_name}(f, A; dims)", _doc, _ufunc, TOTALS[_operator])
 _var, _std = partial(np.var, ddof=1), partial(np.std, ddof=1)
 _reduction("mean(f, A; dims)", "the mean of the entries, or along `dims`", np.mean, _mean)
 _reduction(
@@ -175,20 +181,20 @@ def _extrema(value: Any) -> tuple[Any, Any]:
     return least, _total("maximum", "max", np.max, None, (), value)
 
 
-def _coordinates(find: Callable[[np.ndarray], Any], value: Any) -> Any:
-    """The coordinates of the first such entry, column-major; NaN counts as least and as greatest."""
-    array = data.dense(value) if data.is_array(value) else np.array(list(data.entries(value)))
+def _found(find: Callable[[np.ndarray], Any], value: Any) -> tuple[Any, Any]:
+    """The first such entry, column-major, and its coordinates; NaN counts as least and as greatest."""
+    few = data.scattered(value)
+    given = few.values if few else value
+    array = data.dense(given) if data.is_array(given) else np.array(list(data.entries(given)))
     if array.size == 0 or array.dtype.kind not in "biuf":
         raise FinchError("type", f"{kind_of(value)} has no least or greatest number")
-    flat = int(find(array.flatten(order="F")))
-    index = tuple(int(i) + 1 for i in np.unravel_index(flat, array.shape, order="F"))
-    return index[0] if len(index) == 1 else index
+    flat = array.flatten(order="F")
+    k = int(find(flat))
+    return data.plain(flat[k]), place_in(value, int(few.places[k]) if few else k)
 
 
-def _found(find: Callable[[np.ndarray], Any], value: Any) -> tuple[Any, Any]:
-    at = _coordinates(find, value)
-    array = grid(value)
-    return data.plain(array[tuple(np.array(at, ndmin=1) - 1)]), at
+def _coordinates(find: Callable[[np.ndarray], Any], value: Any) -> Any:
+    return _found(find, value)[1]
 
 
 for _name, _what, _find in (("min", "least", np.argmin), ("max", "greatest", np.argmax)):
@@ -225,6 +231,10 @@ def _fold_right(call: Call, function: Any, value: Any, *, init: Any = None) -> A
 )
 def _reduced(call: Call, function: Any, value: Any, *, dims: Any = None, init: Any = None) -> Any:
     if dims is None or isinstance(dims, ast.Colon):
+        total = TOTALS.get(function.name) if isinstance(function, Operator) else None
+        is_own = isinstance(value, np.ndarray) and value.dtype in _OWN and value.size > 0
+        if total is not None and is_own and init is None:
+            return total(call, (), value)
         return _folded(call, function, list(data.entries(value)), init, "reduce")
     array = grid(value)
     axes = axes_of(array, dims) or ()
@@ -249,9 +259,9 @@ def _mapreduced(call: Call, function: Any, operator: Any, *values: Any, **how: A
 def _mapped(call: Call, function: Any, *values: Any) -> Any:
     if not values:
         raise FinchError("type", "map takes a function and arrays", hint="map(x -> x^2, [1, 2])")
-    found = [call(function, *each) for each in zip(*map(data.entries, values), strict=False)]
+    found = call.each(function, *values)
     if len(values) == 1 and isinstance(values[0], tuple):
-        return tuple(found)
+        return tuple(data.entries(found))
     shapes = {tuple(v.shape) for v in values if data.is_array(v)}
     return data.shaped(found, shapes.pop() if len(shapes) == 1 else None)
 
@@ -280,7 +290,7 @@ def _cumulated(usage: str, doc: str, operator: str, ufunc: Any) -> None:
             (axis,) = axes_of(array, dims) or (0,)
             return np.asfortranarray(ufunc(array, axis=axis))
         one_dimension(name, value)
-        if data.is_array(value) and data.dense(value).dtype in (np.int64, np.float64):
+        if data.is_array(value) and data.dense(value).dtype in _OWN:
             return ufunc(data.dense(value))
         return data.shaped([*accumulate(data.entries(value), data.binary(operator))])
 
@@ -293,6 +303,15 @@ _cumulated(
 _cumulated(
     "cumprod(v; dims)", "the products of the first entries, or along `dims`", "*", np.cumprod
 )
+
+
+@FUNCTIONS.add(
+    "accumulate(f, v; init)", "the entries up to each, combined from the first on", calls=True
+)
+def _accumulated(call: Call, function: Any, value: Any, *, init: Any = None) -> Any:
+    one_dimension("accumulate", value)
+    found = accumulate(data.entries(value), partial(call, function), initial=init)
+    return data.shaped([*found][init is not None :])
 
 
 @FUNCTIONS.add("diff(v; dims)", "the differences of neighbours, of a matrix along `dims`")

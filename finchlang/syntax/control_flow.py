@@ -29,8 +29,8 @@ def ways(node: ast.Node) -> Ways:
             inside = ways(body)
             is_left = condition != ast.Literal(True) or BREAK in inside
             return (inside & {RETURN}) | ({NEXT} if is_left else frozenset())
-        case ast.For(_, _, body):
-            return (ways(body) & {RETURN}) | {NEXT}
+        case ast.For(_, _, body, _, joined):
+            return (ways(body) & {RETURN, BREAK if joined else RETURN}) | {NEXT}
         case ast.Script(statements):
             found = frozenset((NEXT,))
             for statement in statements:

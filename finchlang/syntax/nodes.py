@@ -389,12 +389,14 @@ class While(Node):
 @record(slots=True)
 class For(Node):
     """`for variable in iterable ... end` in the script stratum; with `names` each entry, which is
-    `variable` as a whole, is unpacked into them."""
+    `variable` as a whole, is unpacked into them. `break` in one that is `joined` leaves the loop around
+    it, too, with which it is written: `for i in a, j in b`."""
 
     variable: str
     iterable: Node
     body: Node
     names: tuple[str, ...] = ()
+    joined: bool = False
 
 
 @record(slots=True)

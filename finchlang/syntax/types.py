@@ -48,6 +48,11 @@ class Type:
         return self.kind == "float"
 
     @property
+    def cut(self) -> str:
+        """The operator that converts to it and wraps what does not fit; `name` refuses that."""
+        return f"cut_{self.name}" if self.is_integer else self.name
+
+    @property
     def lowest(self) -> Any:
         """The least value: the identity of `max`."""
         if self.is_float:

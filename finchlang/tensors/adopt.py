@@ -50,7 +50,13 @@ def is_pydata(value: Any) -> bool:
 
 def is_scipy(value: Any) -> bool:
     """Whether a value is a matrix or array of SciPy, which its linear operators are not."""
-    return type(value).__module__.startswith("scipy.sparse._")
+    return scipy_class(value.__class__) is not None
+
+
+@cache
+def scipy_class(kind: Any) -> Any:
+    """The class of SciPy's matrices and arrays that a class is, or is derived from; None for another."""
+    return next((c for c in kind.__mro__ if c.__module__.startswith("scipy.sparse._")), None)
 
 
 @lru_cache(1024)
@@ -141,9 +147,10 @@ def _listed_in_order(matrix: Any) -> Tensor | None:
 
 @cache
 def matrix_format(dtype: np.dtype, index: np.dtype, is_by_rows: bool) -> Format:
-    """The format of a CSC (or CSR) matrix of these types. Raises FinchError "type" if tensors have none."""
-    leaf = Element(typed_literal(0, element_of("matrices", dtype)))
-    level = Dense(SparseList(leaf, type_of_dtype(index) or Int64))
+    """The format of a CSC (or CSR) matrix of these types, in any byte order. Raises FinchError "type" if
+    tensors have none."""
+    leaf = Element(typed_literal(0, element_of("matrices", dtype.newbyteorder("="))))
+    level = Dense(SparseList(leaf, type_of_dtype(index.newbyteorder("=")) or Int64))
     return Swizzled(level, (2, 1)) if is_by_rows else level
 
 
@@ -180,7 +187,7 @@ def _in_order(matrix: Any, parts: tuple[np.ndarray, ...]) -> Any:
     is_fixed = not all(p.flags.writeable for p in parts) and not matrix.has_canonical_format
     if is_fixed or not all(fits):
         copies = [np.array(p, p.dtype.newbyteorder("="), order="C") for p in parts]
-        matrix = type(matrix)(tuple(copies), shape=matrix.shape)
+        matrix = scipy_class(matrix.__class__)(tuple(copies), shape=matrix.shape)
     matrix.sum_duplicates()  # this sorts, too
     return matrix
 
@@ -201,11 +208,8 @@ def _checked_coordinates(array: Any) -> Any:
 def _coordinates(array: Any, library: str) -> Any:
     """The array as its library makes it COO. Raises FinchError "bounds" for one whose parts do not fit."""
     try:
-        if library == "SciPy":
-            _check_lengths(array)
-            found = array.tocoo()
-        else:
-            found = array.asformat("coo")
+        _check_lengths(array)
+        found = array.tocoo() if library == "SciPy" else array.asformat("coo")
         if len(found.coords) != len(found.shape) or not hasattr(found.data, "shape"):
             raise ValueError("it has no coordinates for each mode, or no data")
     except (ValueError, IndexError, TypeError, AttributeError, ArithmeticError) as error:
@@ -214,7 +218,8 @@ def _coordinates(array: Any, library: str) -> Any:
 
 
 def _check_lengths(array: Any) -> None:
-    """Raises ValueError for LIL and DIA arrays of which SciPy would read or write beyond the parts."""
+    """Raises ValueError for LIL and DIA arrays of which SciPy would read or write beyond the parts, and
+    for GCXS arrays whose entries PyData would put into other places."""
     if array.format == "lil":
         lists = [[len(row) for row in part] for part in (array.rows, array.data)]
         fits = lists[0] == lists[1] and len(lists[0]) == array.shape[0]
@@ -223,6 +228,9 @@ def _check_lengths(array: Any) -> None:
         fits = array.data.ndim == 2 and array.offsets.shape == array.data.shape[:1]
         fits = fits and array.offsets.dtype.kind in "iu"
         fits = fits and not np.any((array.offsets > most) | (array.offsets < -most))
+    elif array.format == "gcxs" and array.ndim > 1:
+        parts, most = (array.data, array.indices, array.indptr), np.iinfo(np.int64).max
+        fits = _is_sound(*parts, most, len(array.indptr) - 1)
     else:
         return
     if not fits:

@@ -245,9 +245,9 @@ def format_of(format: Any) -> Level:
 
 def checked_shape(format: Level, shape: tuple[Any, ...]) -> tuple[int, ...]:
     if len(shape) != format.order:
-        raise FinchError(
-            "dimension", f"{format} has {format.order} modes, {len(shape)} sizes given"
-        )
+        message = f"{format} has {format.order} modes, {len(shape)} sizes given"
+        hint = "a level is one mode: give a size for each, or make a level for each size"
+        raise FinchError("dimension", message, hint=hint)
     for size in shape:
         if isinstance(size, bool) or not isinstance(size, (int, np.integer)):
             raise FinchError("type", f"a size must be an integer, not {foreign(size)}")

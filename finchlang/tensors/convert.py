@@ -32,7 +32,10 @@ def convert(target: Any, source: Any) -> Any:
         is_scalar = isinstance(source, Scalar)
         given = "a Scalar" if is_scalar else f"a tensor of size {size_text(source.shape)}"
         message = f"{format} has {format.order} dimensions, {given} has {source.order}"
-        raise FinchError("dimension", message)
+        more = source.order - format.order
+        nested = f"`{'Dense(' * more}{format}{')' * more}` has {source.order}"
+        hint = f"each level is one dimension: {nested}" if more > 0 and not is_scalar else None
+        raise FinchError("dimension", message, hint=hint)
     to_pattern, element = isinstance(format.leaf, Pattern), type_of_dtype(source.dtype)
     if not to_pattern and not (element and can_store(element, format.element_type)):
         hint = "the type is that of the fill: `Element(0.0)` keeps fractions"

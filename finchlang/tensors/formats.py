@@ -91,7 +91,8 @@ def _construct(name: str, parameters: tuple[Any, ...], args: tuple[Any, ...]) ->
     if not parameters:
         return kind(args[0])  # type: ignore[call-arg]
     if not hasattr(kind, "index"):
-        raise FinchError("type", f"{name} stores no indices and has no parameters")
+        message = f"{name} stores no indices and has no parameters"
+        raise FinchError("type", message, hint="take the braces out")
     index = parameters[0]
     if len(parameters) != 1 or not isinstance(index, Type) or not index.is_integer:
         raise FinchError("type", f"the parameter of {name} is an integer type for its indices")

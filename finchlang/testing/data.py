@@ -9,11 +9,12 @@ from contextlib import contextmanager, suppress
 from copy import deepcopy
 from inspect import signature
 from math import prod
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from finchlang.base.errors import FinchError
+from finchlang.base.errors import FinchError, did_you_mean
 from finchlang.base.records import record
 from finchlang.calls.runner import KernelEvent, Observer
 from finchlang.levels.element import differs
@@ -35,16 +36,19 @@ PLACES = 40_000
 
 @record
 class DataCase:
-    """A script with other data, what these are, and whether they are small enough for the denotation."""
+    """A script with other data, what these are, whether they are small enough for the denotation, and the
+    seed that gave them other sizes."""
 
     text: str
     what: str
     is_small: bool = True
+    seed: int | None = None
 
 
 class Data:
     """The data that a script makes in its top-level statements: `tensors` by name, if they are made of no
-    other tensor, and `numbers`. Kernels are not run. Raises FinchError for a script that is wrong."""
+    other tensor, and `numbers`. Kernels are not run, so that a statement may fail that reads a result.
+    Raises FinchError for a script that cannot be parsed."""
 
     def __init__(self, text: str, name: str = "<input>", args: Sequence[str] = ()):
         self.text, self.script = text, parse_script(text, name)
@@ -55,7 +59,10 @@ class Data:
         session = Session("check", "all", lambda _: None, args)
         for statement in self.script.statements:
             others = {n for n in session.names() if isinstance(session[n], TENSORS)}
-            session.execute(statement)
+            try:
+                session.execute(statement)
+            except FinchError:
+                continue
             match statement:
                 case Let((Variable(name),), None, made):
                     used = {n.name for n in trees.walk(made) if isinstance(n, Variable)}
@@ -79,12 +86,15 @@ class Data:
             self._fit[name] = [*_formats(self.tensors[name])]
         return self._fit[name]
 
-    def case(self, seed: int, is_any: bool = False, is_finite: bool = False) -> DataCase:
+    def case(
+        self, seed: int, is_any: bool = False, is_finite: bool = False, keeps_sizes: bool = False
+    ) -> DataCase:
         """The script with the data of a seed; with `is_any` in random formats, with `is_finite` without NaN
-        and infinities."""
+        and infinities, with `keeps_sizes` of the sizes that they have."""
         draw = _Draw(seed, is_finite)
         shapes = [tensor.shape for tensor in self.tensors.values()]
-        sizes = draw.new_sizes({n for shape in shapes for n in shape})
+        old = {n for shape in shapes for n in shape}
+        sizes = {n: n for n in old} if keeps_sizes else draw.new_sizes(old)
         while any(prod(sizes[n] for n in shape) > PLACES for shape in shapes):
             largest = max(sizes.values())
             sizes = {n: size // 2 if size == largest else size for n, size in sizes.items()}
@@ -99,7 +109,8 @@ class Data:
         for node in self.script.statements:
             edits += [(size.span, str(sizes[size.value])) for size in _sizes(node, sizes)]
         is_small = max([1, *sizes.values()]) < 100
-        return DataCase(_edited(self.text, edits), f"seed {seed}: {', '.join(said)}", is_small)
+        what = f"seed {seed}: {', '.join(said)}"
+        return DataCase(_edited(self.text, edits), what, is_small, None if keeps_sizes else seed)
 
 
 def _level(value: Any) -> Any:
@@ -290,8 +301,21 @@ class Reference:
     def __init__(self, function: str, text: str, name: str, args: Sequence[str] = ()):
         path, _, called = function.rpartition(":")
         self.function, inputs = function, Inputs()
+        if not path:
+            message = f"`--against {function}` names no function"
+            raise FinchError(
+                "type", message, hint=f"write `{function}:NAME`, a function of that file"
+            )
+        if not Path(path).is_file():
+            raise FinchError("I/O", f"cannot read {path}: there is no such file")
         with _told(function):
-            self._called = runpy.run_path(path)[called]
+            found = runpy.run_path(path)
+        if not callable(found.get(called)):
+            known = [n for n, f in found.items() if callable(f) and n[0] != "_"]
+            hint = did_you_mean(called, known) or f"its functions are {', '.join(known) or 'none'}"
+            raise FinchError("unknown name", f"{path} has no function `{called}`", hint=hint)
+        with _told(function):
+            self._called = found[called]
             names = signature(self._called).parameters
         script = parse_script(text, name)
         session = Session("native", "all", lambda _: None, args, inputs)

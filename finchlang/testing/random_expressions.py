@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from finchlang.syntax.types import TYPES
 from finchlang.testing import grammar
 from finchlang.testing.generate import DrawnTensor, Maker, typed
 from finchlang.testing.grammar import Form, Known
@@ -185,7 +186,7 @@ class ExpressionMaker(Maker):
         """Define a function, on operands converted to the kind's main type; returns its name."""
         name, given = f"f{len(self.before)}", ("p", "q", "r")[: known.count]
         if "return" in known.body:
-            own = [f"{a} = {grammar.TYPES[self.kind][0]}({a}0)" for a in given]
+            own = [f"{a} = {self.conversion}({a}0)" for a in given]
             head = f"function {name}({', '.join(f'{a}0' for a in given)})"
             text = "\n".join([head, *own, self.numbers(known.body), "end"])
         else:
@@ -194,9 +195,13 @@ class ExpressionMaker(Maker):
         self.functions[name] = known
         return name
 
+    @property
+    def conversion(self) -> str:
+        """Converts to the kind's main type."""
+        return TYPES[grammar.TYPES[self.kind][0]].cut
+
     def converted(self, text: str) -> str:
-        type = grammar.TYPES[self.kind][0]
-        return re.sub(r"\b[pqr]\b", lambda m: f"{type}({m[0]})", self.numbers(text))
+        return re.sub(r"\b[pqr]\b", lambda m: f"{self.conversion}({m[0]})", self.numbers(text))
 
     def function_of(self, known: Known, is_regional: bool = True) -> str:
         """A new function of the script, with some of its laws; returns its name."""

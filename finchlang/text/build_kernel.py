@@ -15,6 +15,7 @@ from typing import Any
 from lark import Token
 
 from finchlang.base.errors import FinchError, Hint, Source, Span, write
+from finchlang.base.late import late
 from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.types import Type, named_type
 from finchlang.text.lines import span_of
@@ -37,6 +38,19 @@ _NO_PLACE = {
     ast.Broadcast: "a call with a dot",
     ast.Comprehension: "a comprehension",
 }
+
+
+def _is_of_elements(node: Any) -> bool:
+    is_call = isinstance(node, ast.Call) and isinstance(node.op, ast.Variable)
+    return is_call and late("is_of_elements")(node.op.name)
+
+
+def _of_entries(node: Any, indices: tuple[ast.Node, ...]) -> Any:
+    """An expression of whole tensors as one of their entries: `sqrt(x[i])` for `sqrt(x)`."""
+    if _is_of_elements(node):
+        return trees.replace(node, args=tuple(_of_entries(arg, indices) for arg in node.args))
+    is_tensor = isinstance(node, (ast.Variable, ast.Call))
+    return ast.Subscript(node, indices) if is_tensor else node
 
 
 def nodes(parts: list) -> tuple[ast.Node, ...]:
@@ -228,6 +242,9 @@ class KernelBuilder:
         if len(results) == 1 and isinstance(results[0], ast.Group):
             results = results[0].items
         for result in results:
+            if isinstance(result, ast.Subscript) and isinstance(result.object, ast.Variable):
+                hint = write(result.object.name)
+                raise syntax_error("a kernel returns whole tensors", result.span, hint)
             self.name(result, "a kernel returns tensors by name")
         return ast.Yield(results, span=self.over(parts))  # type: ignore[arg-type]
 
@@ -460,6 +477,11 @@ def _access(node: ast.Subscript, bound: frozenset[str]) -> ast.Access:
         if tensor.op == ast.Variable("adjoint") and len(indices) == 2:
             turned = ast.Subscript(tensor.args[0], indices[::-1])
             raise syntax_error("`'` is of whole matrices", node.span, write(pretty(turned)))
+        if _is_of_elements(tensor):
+            code = pretty(_of_entries(tensor, indices))
+            code = f"({code})" if _SIGN.match(getattr(tensor.op, "name", "")) else code
+            message = "an operator takes entries of tensors, and its value has no indices"
+            raise syntax_error(message, node.span, write(code))
         tensor = expression(tensor, bound)
     elif isinstance(tensor, ast.Subscript):
         code = pretty(ast.Subscript(tensor.object, (*tensor.indices, *indices)))

@@ -222,6 +222,8 @@ class Builder(KernelBuilder):
 
     def negative(self, parts: list) -> ast.Node:
         sign, literal = parts
+        if isinstance(literal, Token):  # LEAST, whose negative alone is an Int64
+            literal = ast.Literal(int(literal))
         if literal.type is not None and literal.type.startswith("U"):
             return self.prefixed(parts)
         return ast.Literal(-literal.value, literal.type, span=self.over(parts))
@@ -317,6 +319,10 @@ class Builder(KernelBuilder):
             hint: str = "assign to a name or to an element, as in `x = 1` or `x[2] = 1`"
             if isinstance(target, ast.Rows) and len(target.rows) == 1:
                 hint = write(", ".join(map(pretty, target.rows[0])))
+            elif isinstance(target, ast.Typed):
+                hint = write(target.name.name)
+            elif isinstance(target, ast.Group):
+                hint = "take the parts in two steps: `p, c = (1, 2), 3; a, b = p`"
             raise FinchError("syntax", "this cannot be assigned to", target.span, hint)
 
     def function(self, parts: list) -> ast.Node:
@@ -357,10 +363,12 @@ class Builder(KernelBuilder):
 
     def for_(self, parts: list) -> ast.Node:
         span, body = self.over(parts), parts[-2]
-        for names, iterable in reversed([p for p in parts if isinstance(p, tuple)]):
+        bindings = [p for p in parts if isinstance(p, tuple)]
+        for k, (names, iterable) in reversed([*enumerate(bindings)]):
             inner = body if isinstance(body, ast.Script) else ast.Script((body,), span=span)
             whole = names[0] if len(names) == 1 else f"({', '.join(names)})"
-            body = ast.For(whole, iterable, inner, names if len(names) > 1 else (), span=span)
+            own = names if len(names) > 1 else ()
+            body = ast.For(whole, iterable, inner, own, k > 0, span=span)
         return body
 
     def if_(self, parts: list) -> ast.Node:

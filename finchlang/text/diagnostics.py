@@ -100,7 +100,11 @@ def unexpected_token(error: UnexpectedToken, source: Source, in_kernel: bool) ->
             return found
     token = here.token
     shown = f"`{token}`" if token.strip() else "the end of the line"
-    return _rows(here) or here.error(f"{shown} is not expected here", _expectation(here.expected))
+    hint = _expectation(here)
+    is_after = isinstance(here.last, Node) or getattr(here.last, "type", "") == "END"
+    if hint is None and token.isalpha() and is_after:
+        hint = "statements are separated by a new line or `;`"
+    return _rows(here) or here.error(f"{shown} is not expected here", hint)
 
 
 def _rows(here: _Unexpected) -> FinchError | None:
@@ -249,7 +253,7 @@ def _end(here: _Unexpected) -> FinchError | None:
         message = "an annotation stands before `@finch`, in a line of its own"
         return Incomplete("syntax", message, span)
     if not isinstance(last, Token):
-        wanted = _expectation(here.expected)
+        wanted = _expectation(here)
         return FinchError("syntax", "the statement ends too early", span, wanted)
     message = f"the text ends after `{last}`, where more must follow"
     return (Incomplete if last.type in CONTINUES else FinchError)("syntax", message, span)
@@ -287,12 +291,13 @@ def _operand(here: _Unexpected) -> FinchError | None:
     return None
 
 
-def _expectation(expected: set[str]) -> str | None:
+def _expectation(here: _Unexpected) -> str | None:
+    expected = here.expected
     if expected >= {"NAME", "NUMBER"}:
         return "an expression is expected"
     if "FINCH" in expected:
         return "the kernel of the annotation is expected: `@finch`"
     for terminal, sign in (("RPAR", ")"), ("RBRACK", "]"), ("RCURLY", "}"), ("ELSE_COLON", ":")):
-        if terminal in expected:
+        if terminal in expected and (sign == ":" or here.latest(BRACKETS)):
             return f"`{sign}` is expected"
     return None

@@ -12,7 +12,7 @@ from finchlang.text.print import pretty
 
 _COMPARES = frozenset(map(ast.Variable, ("<", "<=", ">", ">=", "==", "!=")))
 #: what a text has that any of these notes is about, besides kernels
-SIGNS = re.compile(r"=\+|[&|]|:-|\]\s*\*")
+SIGNS = re.compile(r"=\+|[&|]|:-|\]\s*\*|\brepeat\b")
 
 
 def doubtful(tree: ast.Node) -> Iterator[Note]:
@@ -32,6 +32,9 @@ def doubtful(tree: ast.Node) -> Iterator[Note]:
             ):
                 ours = f"`fill({pretty(value)}, {pretty(count)})` has it so many times"
                 yield Note(f"`{pretty(row)} * {pretty(count)}` is a product; {ours}", node.span)
+            case ast.Call(ast.Variable("repeat"), (_, ast.Literal(int(n)), ast.Literal(1))):
+                ours = f"`tile(A, 1, {n})` has all of it {n} times along dimension 1"
+                yield Note(f"each part along dimension {n} is there once: {ours}", node.span)
         if isinstance(node, ast.Subscript):
             for index in node.indices:
                 match index:

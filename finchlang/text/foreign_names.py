@@ -18,6 +18,8 @@ _REDUCTIONS = ("sum", "prod", "mean", "maximum", "minimum", "any", "all")
 _ALONG = ("cumsum", "cumprod", "sort", "diff", "reverse")
 _OF_LINES = ("argmax", "argmin", "median", "norm", "count", "unique")
 _LOGIC = tuple(map(ast.Variable, ("&&", "||", "!")))
+#: functions that ask whether entries are true
+_OF_TRUTHS = ("any", "all", "count", "findall", "findfirst")
 
 
 class NameRow(NamedTuple):
@@ -188,8 +190,12 @@ def along_axis(call: Any) -> str | None:
 
 def compared(node: Any) -> Any:
     """A number as a condition: `x != 0`; what is made of conditions, and a literal, as it is."""
-    if isinstance(node, ast.Literal) or getattr(node, "op", None) in _LOGIC:
+    op = getattr(node, "op", None)
+    if isinstance(node, ast.Literal) or op in _LOGIC:
         return node
+    if isinstance(op, ast.Variable) and op.name in _OF_TRUTHS and len(node.args) == 1:
+        each = with_dot(ast.Variable("!="), (*node.args, ast.Literal(0)), node.span)
+        return ast.Call(op, (each,))
     return ast.Call(ast.Variable("!="), (node, ast.Literal(0)))
 
 

@@ -17,7 +17,7 @@ from finchlang.text.terminals import keywords
 #: Tokens that may end an operand: a minus after one is infix, a `(` right after one is a call.
 OPERAND_ENDS = {
     "NAME", "NUMBER", "STRING", "RPAR", "RBRACK", "RCURLY", "UNDERSCORE", "END", "DIR", "LAST",
-    "TRANSPOSE", "OPERATOR",
+    "TRANSPOSE", "OPERATOR", "LEAST",
 }
 OPERAND_STARTS = {
     "NAME", "NUMBER", "STRING", "LPAR", "LBRACK", "NOT", "TILDE", "DIR", "UNDERSCORE",
@@ -196,6 +196,10 @@ class Pass:
             return token.update(type="LSUB")
         if kind == "MINUS" and before not in OPERAND_ENDS:
             return token.update(type="NEG")
+        is_base = following is not None and following.type == "POWER"
+        is_least = token.replace("_", "") == str(1 << 63)
+        if kind == "NUMBER" and before == "NEG" and is_least and not is_base:
+            return token.update(type="LEAST")
         if kind == "SUM_OP" and token == ".-" and before not in OPERAND_ENDS:
             return token.update(type="DOT_PREFIX")
         if kind == "SUM_OP" and token == "+" and before not in OPERAND_ENDS:

@@ -6,7 +6,7 @@ import math
 import re
 from typing import Any
 
-from finchlang.base.errors import Bug, FinchError, Span, write
+from finchlang.base.errors import Bug, FinchError, Span, clipped, write
 from finchlang.syntax.nodes import Call, Literal, Node, Variable
 from finchlang.syntax.types import TYPES, Float32, Pair, PairType, Type, pair_of, type_of_value
 
@@ -61,7 +61,8 @@ def number(text: str, span: Span) -> tuple[Any, str | None]:
     if decimal := _FLOAT.match(text):
         real = float(f"{decimal['digits'].replace('_', '')}e{decimal['power'] or 0}")
         return (Float32.wrap(real), "Float32") if decimal["mark"] == "f" else (real, None)
-    raise _bad(text, span, None)
+    octal = re.fullmatch(r"0[oO]([0-7]+)", text)
+    raise _bad(text, span, write(str(int(octal[1], 8))) if octal else None)
 
 
 def is_float(text: str) -> bool:
@@ -70,14 +71,13 @@ def is_float(text: str) -> bool:
 
 
 def _bad(text: str, span: Span, hint: str | None) -> FinchError:
-    shown = text if len(text) <= 40 else f"{text[:20]}…{text[-10:]}"
-    return FinchError("syntax", f"`{shown}` is not a number", span, hint)
+    return FinchError("syntax", f"`{clipped(text)}` is not a number", span, hint)
 
 
 def typed_literal(type: Type, argument: Node, op: Variable, span: Span | None) -> Node:
     """`Float32(0)` as a literal of that type; a call, if the argument is no literal number.
 
-    Raises FinchError of kind syntax for a number that the type cannot hold.
+    Raises FinchError of kind bounds for a number that the type cannot hold.
     """
     value = argument.value if isinstance(argument, Literal) else None
     if not isinstance(value, (bool, int, float)):
@@ -90,7 +90,7 @@ def typed_literal(type: Type, argument: Node, op: Variable, span: Span | None) -
         )
         hint = write(f"trunc({type}, {value})") if is_fraction else None
         place = span if is_fraction else argument.span
-        raise FinchError("syntax", f"{type} cannot hold {value}", place, hint)
+        raise FinchError("bounds", f"{type} cannot hold {value}", place, hint)
     return Literal(type.wrap(value), type.name, span=span)
 
 

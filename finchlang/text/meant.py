@@ -6,8 +6,9 @@ from __future__ import annotations
 from typing import Any
 
 from finchlang.base.errors import FinchError, Hint, write
+from finchlang.base.late import late
 from finchlang.syntax import nodes as ast, traversal as trees
-from finchlang.text.print import pretty
+from finchlang.text.print import pretty, with_dot
 
 
 def _mend() -> Any:
@@ -52,7 +53,15 @@ def called_by(error: FinchError) -> FinchError:
 
 #: hints of errors about values that code is made of here, where their text is known
 JOINED, INDEXED, REPEATED = "with `string`", "with brackets", "with `repeat`"
+EXCHANGED, PARSED = "with the arguments exchanged", "with `parse`"
+AS_VECTOR = "with a vector"
+#: of a value that is called, where the script has bound the name of a function to it
+SHADOWED = (
+    "the script has set this name, which is a function's, to a value: give the value another name"
+)
 COMPARED = "compare it, as in `x != 0`"
+#: and of those that are told as they are
+FORMATTED = 'a string holds values: `"x = $x"`, `"$(round(x, digits=2))"`'
 
 
 def _made(hint: Any, node: Any) -> Any:
@@ -61,7 +70,16 @@ def _made(hint: Any, node: Any) -> Any:
 
     match hint:
         case "with `string`" | "with `repeat`":
-            return trees.replace(node, op=ast.Variable(hint[6:-1]))
+            sign, op = getattr(getattr(node, "op", None), "name", ""), ast.Variable(hint[6:-1])
+            if sign in (".+", ".*") or isinstance(node, ast.Broadcast):
+                return with_dot(op, node.args)
+            return trees.replace(node, op=op) if sign in ("+", "*") else None
+        case "with a vector":
+            return trees.replace(node, args=(ast.Rows((node.args,), False),))
+        case "with `parse`":
+            return ast.Call(ast.Variable("parse"), (node.op, *node.args))
+        case "with the arguments exchanged" if len(getattr(node, "args", ())) == 2:
+            return trees.replace(node, args=node.args[::-1])
         case "with brackets":
             return ast.Subscript(node.op, node.args)
     return names.compared(node) if hint == COMPARED else None
@@ -77,9 +95,12 @@ def called_otherwise(error: FinchError) -> FinchError:
     if span is None or node is None:
         return error
     is_call = isinstance(node, (ast.Call, ast.KeywordCall)) and isinstance(node.op, ast.Variable)
+    if hint == SHADOWED and not (is_call and late("is_of_wholes")(node.op.name)):
+        error.hint = hint = None
     keywords = dict(getattr(node, "keywords", ()))
     way = None
-    if is_call and hint is not None:
+    is_counted = "argument" in error.message and len(getattr(node, "args", ())) > 1
+    if is_call and (hint is not None or is_counted):
         way = names.way_of(node.op.name, node, False, mend.parse_fragment, is_known=True)
     code = names.along_axis(node) or (way and getattr(way.hint, "code", None))
     if [*keywords] == ["dtype"]:

@@ -13,6 +13,7 @@ from finchlang.base.errors import FinchError, Hint, Source, Span, write
 from finchlang.base.late import late
 from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.text import build_script, foreign_names as names
+from finchlang.text.print import pretty
 from finchlang.text.terminals import text_of_grammar
 
 #: longer lines were not written by a person, and would take long to search
@@ -113,8 +114,8 @@ def settle(span: Span, code: str, rule: str) -> tuple[Span, str] | None:
             end = len(text) - tail
             is_next = at == end and text[end : end + 1] not in ("", " ", "\n")
             is_here = start <= at < end or is_next
-            if not is_here and (at < start or "\n" in text[end:at]):
-                break  # what is wrong in another line is another mistake
+            if not is_here and (at < start or re.search(r"[\n;]", text[end:at])):
+                break  # what is wrong in another statement is another mistake
             try:
                 parse(source, rule, is_explained=True)
             except FinchError as told:
@@ -307,11 +308,18 @@ def _dots(line: str, code: str, at: int, in_kernel: bool) -> Remedy | None:
         start, stop = _bounds(code, found.end())
         if found.start() <= at < max(stop, found.end()):
             try:
-                ours = names.text_of(names.dotted(parse_fragment(line[found.end() : stop])))
+                ours = _with_dots(parse_fragment(line[found.end() : stop]))
             except FinchError:
                 return None
             return _written(found.start(), stop, "there is no `@.`", ours)
     return None
+
+
+def _with_dots(node: Any) -> str:
+    if not isinstance(node, ast.Let):
+        return names.text_of(names.dotted(node))
+    target, value = node.targets[0], names.text_of(names.dotted(node.value))
+    return f"{pretty(target)} .{node.op or ''}= {value}"
 
 
 def _member(line: str, code: str, at: int, in_kernel: bool) -> Remedy | None:
@@ -437,7 +445,7 @@ def _placed(way: names.OurWay, span: Span) -> names.OurWay | None:
 
 def in_place(code: str, span: Span) -> str:
     """The code of an expression in parentheses, if others than separators stand beside its place."""
-    if re.fullmatch(r"[\w.]+([(\[].*[)\]])?'?|[(\[@].*|_", code):
+    if re.fullmatch(r"[\w.]+([(\[].*[)\]])?'?|(?!\(\w*\) ->)[(\[@].*|_", code):
         return code
     start, stop = span.offsets
     before, after = span.source.text[:start].rstrip(" "), span.source.text[stop:].lstrip(" ")

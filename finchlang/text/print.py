@@ -370,6 +370,15 @@ def _policy(node: ast.Policy) -> list[str]:
     return [" ".join(("@workspace", node.tensor.name, *settings))]
 
 
+def _for(node: ast.For, around: list[str]) -> list[str]:
+    """A loop, together with those in it that are joined to it."""
+    heads = [*around, f"{node.variable} = {expression_text(node.iterable)}"]
+    match node.body:
+        case ast.Script((ast.For(joined=True) as inner,)):
+            return _for(inner, heads)
+    return _closed(f"for {', '.join(heads)}", node.body)
+
+
 #: functions that print statements
 STATEMENTS: dict[type, Callable[[Any], list[str]]] = {
     ast.Assign: _assign,
@@ -385,7 +394,7 @@ STATEMENTS: dict[type, Callable[[Any], list[str]]] = {
     ast.Function: _function,
     ast.Return: lambda n: ["return"] if n.value is None else _headed("return ", n.value),
     ast.While: lambda n: _closed(f"while {expression_text(n.condition)}", n.body),
-    ast.For: lambda n: _closed(f"for {n.variable} = {expression_text(n.iterable)}", n.body),
+    ast.For: lambda n: _for(n, []),
     ast.If: _if,
     ast.Local: lambda n: _closed(f"let {', '.join(_named(n.values))}", n.body),
     ast.Try: _try,

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
+import finchlang.array as xp
 from finchlang import FinchError, Session, Tensor
 from finchlang.tensors.adopt import as_tensor
 
@@ -173,6 +174,45 @@ def test_parts_of_different_lengths(name: str) -> None:
         with pytest.raises(FinchError) as caught:
             work()
         assert caught.value.kind == "bounds"
+
+
+def test_parts_of_pydata_that_do_not_fit() -> None:
+    sparse = pytest.importorskip("sparse")
+    for pointers in ([0, 9, 3, 3], [0, 3, 1, 3], [1, 1, 2, 3]):
+        A = sparse.GCXS.from_numpy(np.diag([1.0, 2, 3]))
+        A.indptr[:] = pointers
+        with pytest.raises(FinchError, match="corrupt PyData array"):
+            Tensor(A)
+
+
+class Named(scipy.sparse.csr_array):
+    """A matrix of SciPy as a library derives it, made in its own way."""
+
+    def __init__(self, name: str, parts: Any):
+        super().__init__(parts)
+        self.name = name
+
+
+def test_matrices_of_derived_classes() -> None:
+    session = Session()
+    session["A"] = A = Named("mine", DENSE)
+    assert session.run("sum(A)") == DENSE.sum()
+    session.run("@finch for j = _, i = _; A[i, j] *= 2 end")
+    assert session["A"] is A and np.array_equal(A.toarray(), 2 * DENSE)
+    assert np.array_equal((xp.asarray(A) @ A.T).todense(), 4 * DENSE @ DENSE.T)
+    A.data = A.data.astype(">f8")  # which are copied
+    assert np.array_equal(Tensor(A).to_numpy(), A.toarray())
+
+
+@pytest.mark.parametrize("dtype", ["q", "Q", ">u8", ">f4"])
+def test_arrays_of_any_integer_of_c_and_byte_order(dtype: str) -> None:
+    """NumPy has two types of 64 bits: that of `np.asarray([2**63])` is not that of `np.uint64`."""
+    given = np.array([[0, 2], [1, 0]], dtype)
+    matrix = scipy.sparse.csr_array(given.astype("f8"))
+    matrix.data = matrix.data.astype(dtype)
+    for x in (given, matrix):
+        assert np.array_equal((xp.asarray(x) * xp.asarray(x)).todense(), given**2)
+    assert xp.asarray([2**63]).todense()[0] == 2**63
 
 
 @pytest.mark.filterwarnings("ignore:the matrix subclass")

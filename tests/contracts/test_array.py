@@ -26,7 +26,7 @@ import pytest
 import scipy.sparse as sp
 
 import finchlang.array as xp
-from finchlang import Scalar, Tensor
+from finchlang import FinchError, Scalar, Tensor
 from finchlang.tensors.array_base import ArrayMethods
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -306,6 +306,39 @@ def test_a_copy_has_memory_of_its_own(more: Any, dtype: Any) -> None:
     assert copied.todense().tolist() == [0, 1, 2] and copied.dtype == (dtype or np.float64)
 
 
+PARTS = [
+    (1, [3, 0, 5]),
+    ((-1, 2), np.float32(7)),
+    ((slice(None, None, -2), slice(1, None)), np.array([[1.0, 0], [2, 3]])),
+    ((Ellipsis, [2, 0, 2]), np.array([[1.0], [2], [3], [4]])),
+    (np.array([True, False, False, True]), -1),
+    (np.eye(4, 3) == 1, 9),
+    (np.eye(4, 3) == 1, [1, 2, 3]),
+    (slice(2, 2), 5),
+]
+
+
+@pytest.mark.parametrize("fill", [None, 0])
+def test_assigned_parts(fill: Any) -> None:
+    """The array becomes another one; what it was made of and what was made of it do not."""
+    a = np.array([[0, 2.0, 0], [1, 0, 0], [0, 0, 3], [0, 4, 0]])
+    given = a.copy()
+    x = xp.asarray(a, fill_value=fill)
+    before = x * 1
+    for key, value in PARTS:
+        x[key] = value
+        given[key] = value
+        assert np.array_equal(x.todense(), given) and x.dtype == given.dtype
+        assert fill is None or x.fill == 0
+    assert np.array_equal(before.todense(), a) and a[0, 1] == 2
+
+
+@pytest.mark.parametrize("key", [True, np.array(False), np.zeros(0, bool), np.zeros((4, 0), bool)])
+def test_masks_of_no_axes_and_no_elements(key: Any) -> None:
+    a = np.arange(12.0).reshape(4, 3)
+    assert np.array_equal(xp.asarray(a)[key].todense(), a[key])
+
+
 def large() -> Any:
     return xp.eye(10**6)
 
@@ -333,8 +366,23 @@ def large() -> Any:
             IndexError,
             r"a mask of shape \(3,\) of axes from 1 on of shape \(4,\)",
         ),
-        (lambda m: operator.setitem(m, 0, 1), TypeError, "not changed in place"),
+        (lambda m: operator.setitem(m.compute(), 0, 1), TypeError, "not changed in place"),
+        (lambda m: operator.setitem(m, 0, "x"), TypeError, "no arrays of <U1"),
+        (
+            lambda m: operator.setitem(m, ([0, 1], [0, 1]), 1),
+            TypeError,
+            "a list or mask of an axis",
+        ),
+        (lambda m: operator.setitem(m, 0, [1, 2]), ValueError, "do not broadcast"),
+        (lambda m: operator.setitem(xp.astype(m, int), 0, 2.5), TypeError, "not cast to int64"),
+        (lambda m: operator.setitem(m, 9, 1), IndexError, "out of bounds"),
         (lambda m: m.max(axis=2), ValueError, "axis 2"),
+        (lambda m: m.sum(axis=True), TypeError, "an axis is an integer, not True"),
+        (
+            lambda m: xp.asarray([1.0, 0, 2], format="SparseInterval(Element(0.0))"),
+            FinchError,
+            "a second run, 3:3, for a fiber .* stores one run of equal neighbours, here 1:1",
+        ),
         (lambda m: m[:0].max(), ValueError, "no elements"),
         (lambda m: m + np.ones(3), ValueError, "do not broadcast"),
         (lambda m: xp.concat([m, m[1:]], axis=1), ValueError, r"axis 1.*\(3, 4\) and \(2, 4\)"),
@@ -397,6 +445,7 @@ def test_numbers_without_bounds() -> None:
     for k in (huge, -huge, 10**30, -(10**30)):
         assert np.array_equal(xp.todense(xp.tril(m, k)), a * (k > 0))
         assert np.array_equal(xp.todense(xp.triu(m, k)), a * (k < 0))
+    assert xp.logical_and(np.array([1, 0], np.int8), 2**40).todense().tolist() == [True, False]
     assert np.array_equal(xp.todense(m[::huge]), a[:1])
     assert np.array_equal(xp.todense(m[:, ::-huge]), a[:, ::-huge])
     assert np.array_equal(xp.todense(xp.reshape(m, np.array([2, 6]))), a.reshape(2, 6))

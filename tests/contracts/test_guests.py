@@ -1,8 +1,9 @@
 """The contract of guests: tensors and arrays in the functions of other libraries do what NumPy arrays do
 there, or are refused with a word on what to call.
 
-Each row is a call with `T`, a tensor or array, and `D`, the NumPy array of its elements; rows have the
-kinds of `T` in turn. A library that is not installed skips its rows: the extra `guests` has all.
+Each row of `guest_rows.txt` is a call with `T`, a tensor or array, and `D`, the NumPy array of its
+elements; rows have the kinds of `T` in turn. A library that is not installed skips its rows: the extra
+`guests` has all.
 """
 
 from __future__ import annotations
@@ -44,191 +45,13 @@ MODULES = {
         "ac": "array_api_compat",
         "ad": "anndata",
         "da": "dask.array",
-        "linalg": "sklearn.linear_model",
+        "pd": "pandas",
+        "sc": "scanpy",
     },
-    **{"pd": "pandas", "plt": "matplotlib.pyplot", "pre": "sklearn.preprocessing", "xr": "xarray"},
-    **{
-        "sla": "scipy.sparse.linalg",
-        "graphs": "scipy.sparse.csgraph",
-        "dec": "sklearn.decomposition",
-    },
-    **{"near": "sklearn.neighbors", "sc": "scanpy", "stats": "scipy.stats"},
+    **{"linalg": "sklearn.linear_model", "pre": "sklearn.preprocessing", "xr": "xarray"},
+    **{"dec": "sklearn.decomposition", "near": "sklearn.neighbors", "plt": "matplotlib.pyplot"},
+    **{"sla": "scipy.sparse.linalg", "graphs": "scipy.sparse.csgraph", "stats": "scipy.stats"},
 }
-
-#: calls that give what they give for the NumPy array in place of `T`
-SAME = """
-np.ones(9) @ T
-D @ T
-sp.csr_array(D) @ T
-T @ sp.csr_array(D)
-sp.csr_array(D) * T
-sp.csr_array(D) + T
-sp.csr_matrix(D) @ T
-sp.csr_matrix(D) * T
-sp.csr_array(D).dot(T)
-np.float64(2) * T
-np.add.outer(T[0], B)
-np.add.reduceat(T, [0, 3])
-np.maximum.reduce(T, axis=1)
-np.add.accumulate(T, axis=1)
-np.sum(T, axis=0, where=D > 0.5)
-np.min(T, initial=-1)
-np.median(T, axis=0)
-np.percentile(T, 30)
-np.divmod(T, 0.5)[1]
-np.histogram(T, bins=3)[0]
-np.average(T, axis=0, weights=B)
-np.einsum("...ij->...ji", T)
-np.einsum("ij,jk", D, T, optimize=True)
-np.shape(T)
-T * np.matrix(D)
-np.matrix(D) * T
-sp.csr_matrix(D) * T
-T * sp.csr_matrix(D)
-D[0, 1] in T, 99 in T
-divmod(T, 0.3)[1]
-divmod(2, T + 1)[0]
-round(T[0, 1], 1)
-float(f"{T[0, 1]:.2f}")
-T.copy()
-T.tolist()
-T.item(10)
-T.item((1, 1))
-np.diff(T, prepend=0)
-np.take(T, [0, 10])
-np.einsum(T, [0, 1], B, [1], [0])
-np.einsum(T, [Ellipsis, 1], D, [1, 0])
-np.maximum(T, [0.5] * 9)
-np.where(T > 0.5, [1] * 9, T)
-np.concatenate([T, D.tolist()])
-np.ldexp(T, 2)
-np.add(T > 0, T > 0, dtype="f4")
-np.add((99 * T).astype("i1"), (99 * T).astype("i1"), dtype="i8")
-np.equal(T, 0, dtype=bool)
-np.clip((9 * T).astype("i4"), 0.5, 2)
-np.clip((9 * T).astype("u1"), -1, 300)
-np.ma.masked_greater(D, 0.5).filled(0) + T
-T.astype("f4") + np.ones(9, ">i2")
-np.asfortranarray(D)[:, ::-1] @ T
-np.nditer(T).shape
-np.vstack([T, T[:0]])
-(T[:0] @ T).sum(axis=0)
-np.zeros((9, 0)) + T[:, :1]
-[float(x) for x in T[0]]
-sum(T)
-np.fft.irfft(T[0])
-np.linalg.cond(HALF + 0 * T)
-np.linalg.solve(T + 9 * np.eye(9), B)
-np.linalg.eig(HALF + 0 * T)[0]
-sla.cg(HALF + 0 * T, B)[0]
-sla.gmres(T + 9 * np.eye(9), B)[0]
-abs(sla.eigsh(T + T.T, k=2, v0=B)[0])
-sla.svds(T, k=2, v0=B)[1]
-sla.lsqr(T + 9 * np.eye(9), B)[0]
-sla.aslinearoperator(T) @ B
-sla.aslinearoperator(T).T @ B
-sla.aslinearoperator(T) @ E
-stats.zscore(T, axis=1)
-pd.DataFrame(T).sum()
-pd.Series(B) * T[0]
-xr.DataArray(T, dims=("x", "y")).sum("x").data
-xr.DataArray(T, dims=("x", "y")).max("y").data
-(xr.DataArray(T, dims=("x", "y")) * 2 + 1).data
-xr.DataArray(T, dims=("x", "y")).isel(x=slice(1, 4), y=[0, 2]).data
-xr.DataArray(T, dims=("x", "y")).transpose("y", "x").data
-xr.dot(xr.DataArray(T, dims=("x", "y")), xr.DataArray(B, dims="y")).data
-xr.concat([xr.DataArray(T, dims=("x", "y"))] * 2, "x").data
-xr.where(xr.DataArray(T, dims=("x", "y")) > 0.5, 1, 0).data
-linalg.Ridge().fit(T, B).coef_
-near.NearestNeighbors(n_neighbors=2).fit(T).kneighbors(T)[0]
-plt.imshow(T).get_array()
-"""
-
-#: calls, and what they give, of conversions that the other library asks for
-OTHERWISE = """
-T.tocsr().toarray() :: D
-T.tocsc().indices.dtype :: np.dtype("int32")
-T.tocoo().toarray() :: D
-T.toarray(order="C") :: D
-T.todense() :: D
-np.from_dlpack(T) :: D
-T.conjugate().minimum(1).todense() :: D
-T.itemsize :: 8
-T.rmatvec(B) :: D.T @ B
-T.__array_namespace__().finfo(T.dtype).eps :: np.finfo(float).eps
-T.__array_priority__ > sp.csr_array(D).__array_priority__ :: True
-sys.getsizeof(T) > T.nbytes > 0 :: True
-copy.deepcopy(T).todense() :: D
-pickle.loads(pickle.dumps(T)).todense() :: D
-Tensor(CSC, T.compute()).to_numpy() :: D
-xp.asarray(T.tocoo(), format="SparseList(SparseList(Element(0.0)))").todense() :: D
-sla.norm(T.tocsr()) :: np.linalg.norm(D)
-sla.spsolve((T + 9 * np.eye(9)).tocsc(), B) :: np.linalg.solve(D + 9 * np.eye(9), B)
-graphs.connected_components(T.tocsr())[0] :: graphs.connected_components(sp.csr_array(D))[0]
-pd.DataFrame.sparse.from_spmatrix(T.tocsc()).to_numpy() :: D
-xp.asarray(pd.DataFrame.sparse.from_spmatrix(T.tocsc()).sparse.to_coo()).todense() :: D
-xr.DataArray(T, dims=("x", "y")).copy(deep=True).values :: D
-pre.normalize(T.tocsr()).toarray() :: pre.normalize(D)
-dec.TruncatedSVD(2, random_state=0).fit(T.tocsr()).singular_values_ :: np.linalg.svd(D)[1][:2]
-plt.spy(T, markersize=1).get_xdata().size :: np.count_nonzero(D)
-ad.AnnData(T.tocsr()).X.toarray() :: D
-xp.asarray(ad.AnnData(T.tocsr()).X).sum(axis=0).todense() :: D.sum(axis=0)
-sc.pp.log1p(ad.AnnData(sp.csr_matrix(T.tocsr())), copy=True).X.toarray() :: np.log1p(D)
-ac.is_array_api_obj(T) and ac.device(T) :: "cpu"
-ac.size(T) :: 81
-ac.array_namespace(T).sum(T).todense() :: D.sum()
-"""
-
-#: of a large sparse array: what is raised, and what that tells to call
-REFUSED = """
-np.median(BIG) :: TypeError :: todense
-np.linalg.inv(BIG) :: TypeError :: splu
-np.fft.fft(BIG) :: TypeError :: todense
-np.asarray(BIG) :: TypeError :: tocsr
-sla.norm(BIG) :: TypeError :: numpy.linalg.norm
-pd.DataFrame(BIG) :: TypeError :: todense
-linalg.Ridge().fit(BIG, B) :: TypeError :: tocsr
-ad.AnnData(BIG) :: ValueError :: csr
-BIG.data :: AttributeError :: entries
-BIG.flat :: AttributeError :: todense
-BIG.tolist() :: TypeError :: todense
-BIG + np.float16(1) :: TypeError :: no arrays of float16
-BIG * 1j :: TypeError :: no arrays of complex128
-np.eye(2, dtype="M8[s]") + BIG :: TypeError :: no arrays of datetime64
-BIG + np.ma.ones(10**5) :: TypeError :: masked
-BIG.astype(int) ** -1 :: ValueError :: negative powers
-np.add(BIG, BIG, dtype=int) :: TypeError :: astype
-np.fill_diagonal(xp.eye(3), 1) :: TypeError :: not changed in place
-np.put(xp.eye(3), [0], 1) :: TypeError :: not changed in place
-np.copyto(xp.eye(3), 1) :: TypeError :: not changed in place
-np.add.at(xp.eye(3), ([0], [0]), 1) :: TypeError :: not changed in place
-np.nan_to_num(BIG, foo=1) :: TypeError :: foo
-xp.asarray(BIG, dtype=complex) :: TypeError :: no arrays of complex
-(BIG + 1).tocsr() :: FinchError :: fill 0 only
-sp.csr_array(D) @ object() :: TypeError :: unsupported
-"""
-
-#: of `x`, a Dask array of chunks of ours, or of NumPy's
-DASK = """
-x[2:8, ::2]
-x[[1, 3, 5]]
-x.T @ x
-x @ da.from_array(E, chunks=(3, 2))
-np.exp(x) - 1
-x.sum()
-x.mean(axis=1)
-x.std(axis=0)
-(x > 0.5).any(axis=0)
-x.argmax(axis=1)
-da.tensordot(x, E, axes=1)
-da.einsum("ij,jk->ik", x, E)
-da.concatenate([x, x], axis=1)
-x.rechunk((3, 9)).map_blocks(lambda c: c * 2)
-x / (x.sum(axis=0, keepdims=True) + 1)
-da.where(x > 0.5, x, 0).persist()
-x.map_overlap(lambda c: c, depth=1)
-da.linalg.norm(x)
-"""
 
 
 def names_in(text: str) -> dict[str, Any]:
@@ -240,8 +63,9 @@ def names_in(text: str) -> dict[str, Any]:
         "Tensor": Tensor,
         "CSC": CSC,
         "HALF": HALF,
+        "D": D,
     }
-    names |= {"D": D, "B": B, "E": E, "copy": copy, "pickle": pickle, "sys": sys}
+    names |= {"B": B, "E": E, "copy": copy, "pickle": pickle, "sys": sys}
     for name, module in MODULES.items():
         if f"{name}." in text.replace("_.", ""):
             if module == "matplotlib.pyplot":
@@ -255,22 +79,29 @@ def dense(value: Any) -> Any:
     return value.todense() if hasattr(value, "todense") else value
 
 
-def rows(table: str, parts: int) -> list[Any]:
-    """The rows of a table, each with the next kind of `T`."""
-    found = [line.split(" :: ") for line in table.strip().splitlines()]
+def lines(section: str) -> list[str]:
+    """The rows of a section of `guest_rows.txt`."""
+    text = Path(__file__).with_name("guest_rows.txt").read_text("utf-8")
+    rows = text.partition(f"\n[{section}]\n")[2].partition("\n\n")[0]
+    return rows.strip().splitlines()
+
+
+def rows(section: str, parts: int) -> list[Any]:
+    """The same, each with the next kind of `T`."""
+    found = [line.split(" :: ") for line in lines(section)]
     kinds = [*KINDS]
-    assert all(len(row) == parts for row in found)
+    assert found and all(len(row) == parts for row in found)
     return [pytest.param(kinds[k % len(kinds)], *row, id=row[0]) for k, row in enumerate(found)]
 
 
-@pytest.mark.parametrize(("kind", "call"), rows(SAME, 1))
+@pytest.mark.parametrize(("kind", "call"), rows("same", 1))
 def test_calls_of_other_libraries_give_what_they_give_for_numpy(kind: str, call: str) -> None:
     names = names_in(call)
     found, wanted = (eval(call, {**names, "T": T}) for T in (KINDS[kind](D), D))
     np.testing.assert_allclose(dense(found), np.asarray(dense(wanted)), rtol=1e-4, atol=1e-9)
 
 
-@pytest.mark.parametrize(("kind", "call", "wanted"), rows(OTHERWISE, 2))
+@pytest.mark.parametrize(("kind", "call", "wanted"), rows("otherwise", 2))
 def test_what_other_libraries_take_is_made(kind: str, call: str, wanted: str) -> None:
     names = names_in(call) | {"T": KINDS[kind](D)}
     found, other = dense(eval(call, names)), eval(wanted, names)
@@ -280,7 +111,7 @@ def test_what_other_libraries_take_is_made(kind: str, call: str, wanted: str) ->
         np.testing.assert_allclose(found, other, rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.parametrize(("kind", "call", "error", "told"), rows(REFUSED, 3))
+@pytest.mark.parametrize(("kind", "call", "error", "told"), rows("refused", 3))
 def test_what_cannot_be_had_is_refused_with_the_way(
     kind: str, call: str, error: str, told: str
 ) -> None:
@@ -294,10 +125,10 @@ def test_what_cannot_be_had_is_refused_with_the_way(
 # -------------------------------------------------------------------------------------------- Dask
 
 
-@pytest.mark.parametrize("call", DASK.strip().splitlines())
+@pytest.mark.parametrize("call", lines("dask"))
 def test_chunks_of_dask(call: str) -> None:
     da = pytest.importorskip("dask.array")
-    names = {"np": np, "da": da, "E": E}
+    names: dict[str, Any] = {"np": np, "da": da, "E": E}
     given = xp.frozen(Tensor(CSC, D)), D
     found, wanted = (eval(call, {**names, "x": da.from_array(x, chunks=(4, 5))}) for x in given)
     assert (found.shape, found.dtype) == (wanted.shape, wanted.dtype)

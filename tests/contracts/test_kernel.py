@@ -39,6 +39,25 @@ spmv = kernel("""
 """)
 
 
+def test_a_function_of_a_script_needs_no_session() -> None:
+    halved = finchlang.function(
+        "function halved(n, by = 2)\n s = 0; while n > 1; n = div(n, by); s += 1; end; s end"
+    )
+    assert halved(1000) == 9 and halved(1000, by=10) == 3
+    assert str(inspect.signature(halved)) == "(n, by=2)"
+    text = "function given(a, b = a, rest...)\n (a, b, rest)\nend"
+    session = Session()
+    session.run(text)
+    for given in (finchlang.function(text), session["given"]):
+        assert str(inspect.signature(given)) == "(a, b=Ellipsis, *rest)"
+        assert (
+            given(1) == (1, 1, ())
+            and given(1, 2, 3, 4) == (1, 2, (3, 4))
+            and given(b=5, a=4) == (4, 5, ())
+        )
+    assert pickle.loads(pickle.dumps(halved))(8) == 3
+
+
 CONSTANT = """
 x = [1,
 """

@@ -1,18 +1,19 @@
 """The contract of passes of normalisation, each program to program: it prints and parses back, means the
 same before and after on data, leaves its own output alone, and the last leaves Finch Normal Form.
 
-The goldens keep the paper's figures after each pass, and for groups of kernels (`pass_cases.py`) the
+The goldens keep the paper's figures after each pass, and for groups of kernels (`pass_cases.toml`) the
 normal form with its workspaces and notes.
 """
 
 from __future__ import annotations
 
+import tomllib
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
-from pass_cases import GROUPS
 
 from finchlang.algebra.program_context import ProgramContext, is_call
 from finchlang.base.errors import Bug, FinchError
@@ -34,77 +35,26 @@ VECTOR = "Dense(Element(0.0))"
 MATRIX = "Dense(Dense(Element(0.0)))"
 SPARSE = "SparseList(Element(0.0))"
 CSC = "Dense(SparseList(Element(0.0)))"
-WORK = "SparseHash(Element(0.0))"
 INTS = "Dense(Element(0))"
-BOOLS = "Dense(Element(false))"
 
 
 def formats(**names: Any) -> dict[str, Any]:
+    """The formats of names, of which some are texts, or tables for what is stored by rows."""
     known = {n: TYPES.get(f, f) if isinstance(f, str) else f for n, f in names.items()}
-    return {n: parse_format(f) if isinstance(f, str) else f for n, f in known.items()}
+    for name, format in known.items():
+        if isinstance(format, str):
+            known[name] = parse_format(format)
+        elif isinstance(format, dict):
+            known[name] = Swizzled(parse_format(format["format"]), tuple(format["swizzled"]))
+    return known
 
 
+CASES = tomllib.loads(Path(__file__).with_name("pass_cases.toml").read_text("utf-8"))
 FIGURES: dict[str, tuple[str, dict[str, Any]]] = {
-    "fig10": (
-        "for i=_, j=_\nif i <= j\ns[] += A[i - 1, j]\nend\nend",
-        {"A": MATRIX, "s": SCALAR},
-    ),
-    "fig11": (
-        "C .= 0\nfor i=1:3\nfor j=_\nfor k=_\nC[i, j] += A[i, k] * B[k, j]\nend\nend\nend",
-        {"A": MATRIX, "B": MATRIX, "C": MATRIX},
-    ),
-    "fig12_transpose": ("for i=_, j=_\ns[] += A[i, j]\nend", {"A": MATRIX, "s": SCALAR}),
-    "fig12_scatter": ("for i=_\nA[I[i]] += 1\nend", {"A": VECTOR, "I": INTS}),
-    "fig13": (
-        "y .= 0\nfor i=_\ny[i] = x[i] + 1\nend\n@thaw(x)\nfor i=_\nx[i] += 1\ny[i] += 1\nend\n"
-        "for i=_\nx[i] += y[i]\nend",
-        {"x": VECTOR, "y": VECTOR},
-    ),
-    "fig17": (
-        "s .= 0.0\nfor j=_\nfor i=_\nif i <= j\ns[] += A[i, j]\nend\nend\nend",
-        {"A": CSC, "s": SCALAR},
-    ),
-    "fig19_symmetric": (
-        "y .= 0\nfor j=_\nlet x_j = x[j]\ny_j .= 0\nfor i=_\nlet A_ij = A[i, j]\n"
-        "y[i] += x_j * A_ij\ny_j[] += A_ij * x[i]\nend\nend\ny[j] += y_j[] + D[j] * x_j\nend\nend",
-        {"y": VECTOR, "x": VECTOR, "A": CSC, "D": VECTOR, "y_j": SCALAR},
-    ),
-    "fig21_gustavson": (
-        "C .= 0\nfor j=_\nw .= 0\nfor k=_\nfor i=_\nw[i] += A[i, k] * B[k, j]\nend\nend\n"
-        "for i=_\nC[i, j] = w[i]\nend\nend\nreturn C",
-        {"A": CSC, "B": CSC, "C": CSC, "w": WORK},
-    ),
-    "fig24_pull": (
-        "_F .= false\nfor k=_\nif !V[k]\np .= 0\nfor j=_\nif F[follow(j)] && AT[j, k]\n"
-        "p[] <<choose(0)>>= j\nend\nend\nif p[] != 0\n_F[k] |= true\nP[k] = p[]\nend\nend\nend\n"
-        "return _F",
-        {
-            **{"_F": "SparseByteMap(Pattern())", "F": "SparseByteMap(Pattern())", "V": BOOLS},
-            **{"AT": "Dense(SparseList(Pattern()))", "P": INTS, "p": "Scalar(0)"},
-        },
-    ),
-    "fig26_histogram": (
-        "bins .= 0\nfor x=_\nfor y=_\nif mask[y, x]\nbins[div(img[y, x], 16) + 1] += 1\nend\nend\n"
-        "end",
-        {"bins": INTS, "mask": "Dense(SparseList(Pattern()))", "img": "Dense(Dense(Element(0)))"},
-    ),
-    "fig26_erosion": (
-        "output .= false\nfor y=_\ntmp .= false\nfor x=_\n"
-        "tmp[x] = coalesce(input[x, ~(y-1)], true) & input[x, y] & "
-        "coalesce(input[x, ~(y+1)], true)\nend\nfor x=_\n"
-        "output[x, y] = coalesce(tmp[~(x-1)], true) & tmp[x] & coalesce(tmp[~(x+1)], true)\n"
-        "end\nend",
-        {
-            **{"output": "Dense(Dense(Element(false)))", "tmp": BOOLS},
-            "input": "Dense(Dense(Element(false)))",
-        },
-    ),
-    "update_in_place": ("for j=_, i=_\nA[i, j] *= 2\nend", {"A": CSC}),
-    "read_across": ("y .= 0\nfor i=_, j=_\ny[i] += A[i, j]\nend", {"y": VECTOR, "A": CSC}),
-    "row_major": (
-        "y .= 0\nfor i=_, j=_\ny[i] += B[i, j] * x[j]\nend",
-        {"y": VECTOR, "x": VECTOR, "B": Swizzled(parse_format(CSC), (2, 1))},
-    ),
+    name: (case["text"], case["names"]) for name, case in CASES["figures"].items()
+}
+GROUPS: dict[str, tuple[dict[str, str], list[str]]] = {
+    name: (case["names"], case["texts"].splitlines()) for name, case in CASES["groups"].items()
 }
 
 

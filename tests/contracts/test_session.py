@@ -198,6 +198,8 @@ def test_the_session_goes_on_after_errors() -> None:
     assert session["y"].tolist() == [2.0, 2.0]
     with pytest.raises(FinchError, match="no engine"):
         Session(engine="warp")
+    with pytest.raises(FinchError, match="no rule that can be left out"):
+        Session(rules="all-Nothing")
 
 
 def test_kernels_are_compiled_once_for_a_format() -> None:

@@ -227,6 +227,21 @@ def test_diff_tells_of_a_difference_beyond_the_tolerance(
     assert main([*command, "--tolerance", "0.5"]) == 0
     assert main(command) == 1
     assert "x is [2.], and [2.3] by" in capsys.readouterr().out
+    for given, told in (
+        ("right.py:rigth", "mean `right`?"),
+        ("none.py:f", "cannot read"),
+        ("f", "NAME"),
+    ):
+        assert main([*command[:-1], f"{tmp_path}/{given}"]) == 1
+        assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("typed", "way"), [("compile", "llvm"), ("-c", "-e"), ("help", "--help")])
+def test_commands_of_other_tools_have_our_way(
+    typed: str, way: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main([typed, "x.finch"]) == 2
+    assert f"there is no `{typed}`" in (said := capsys.readouterr().err) and way in said
 
 
 def test_a_kernel_found_on_disk_gives_its_notes(

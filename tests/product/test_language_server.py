@@ -12,6 +12,10 @@ from typing import Any
 
 import pytest
 
+from finchlang.base.errors import FinchError
+from finchlang.repl.outline import Outline
+from finchlang.repl.renaming import renamed
+
 TEXT = """\
 # The sum of each row.
 function sums(M, n)
@@ -322,3 +326,54 @@ def test_a_kernel_in_a_function_has_its_result(editor: Client) -> None:
     """It is looked at, not run; the function's result is then the tensor as it was."""
     editor.type((Path(__file__).parents[2] / "examples/erosion.finch").read_text("utf-8"))
     assert editor.faults() == []
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "renamed_text"),
+    [
+        # parameters end with the function
+        ("x = 1\ny = map(x -> x + 1, [x, 2])\n", "n", "n = 1\ny = map(x -> x + 1, [n, 2])\n"),
+        ("x = 1; f(x) = x; y = x\n", "n", "n = 1; f(x) = x; y = n\n"),
+        ("x = 1\nf(x) = begin\n    x\nend\n", "n", "n = 1\nf(x) = begin\n    x\nend\n"),
+        ("x = 1\ng(x) = x +\n    x\nx\n", "n", "n = 1\ng(x) = x +\n    x\nn\n"),
+        ("x = 1\nf = (x, y) -> x * y\n", "n", "n = 1\nf = (x, y) -> x * y\n"),
+        ("(x, y) = (1, 2)\nx\n", "n", "(n, y) = (1, 2)\nn\n"),
+        ("k = 2\nv = map([k]) do c; c * k end\n", "n", "n = 2\nv = map([n]) do c; c * n end\n"),
+        ("i = 2\nfor i = 1:i println(i) end\n", "n", "n = 2\nfor i = 1:n println(i) end\n"),
+        # an inner function assigns to the variable of the outer
+        (
+            "function f(a)\n    function g(b)\n        a = b\n    end\n    g(1)\nend\na = 5\n",
+            "n",
+            "function f(n)\n    function g(b)\n        n = b\n    end\n    g(1)\nend\na = 5\n",
+        ),
+        # names in strings and behind numbers
+        (
+            'x = 1\n"$(a(b(c(d(x))))) $x! $(")" == x)"\n',
+            "n",
+            'n = 1\n"$(a(b(c(d(n))))) $n! $(")" == n)"\n',
+        ),
+        ("x = 3\ny = 2x + 1e5\n", "n", "n = 3\ny = 2n + 1e5\n"),
+        # a `let` hides nothing
+        ("x = 1\n@finch for i = _; let b = A[i]; y[i] += b end end\n", "b", None),
+    ],
+)
+def test_a_name_is_changed_where_it_means_the_same(
+    text: str, name: str, renamed_text: str | None
+) -> None:
+    first = next(word for word in Outline(text).words if word.is_name and word.text in "xkia")
+    try:
+        found = renamed(Outline(text), first.at, name)
+    except FinchError as error:
+        assert renamed_text is None and "is taken" in error.message
+        return
+    for word in reversed(found):
+        text = text[: word.at] + name + text[word.end :]
+    assert text == renamed_text
+
+
+def test_lines_end_as_the_protocol_says(editor: Client) -> None:
+    """A form feed and U+2028 end no line for an editor; a carriage return alone does."""
+    editor.type('x = "\x0c\u2028\r🙂"; z = x; nosuch\r\ny = x\n')
+    assert editor.places(1, 1) == editor.places(2, 10) == [(1, 1), (2, 10), (3, 5)]
+    assert editor.places(3, 1 << 30) == editor.places(1, 1)
+    assert [fault[:2] for fault in editor.faults()] == [(2, 13)]

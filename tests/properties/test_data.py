@@ -144,6 +144,26 @@ def test_of_many_formats_some_are_tried(
     assert told["told"][0] == said
 
 
+FIXED = """x = [1, 2, 3, 4]; y = zeros(Int, 0); C = [1 2; 3 4]
+@finch begin y .= 0; for j = _, i = _; y[j] += split(x, 1, 2)[i, j] end end
+@finch for j = _, i = _; C[i, j] += split(x, 1, 2)[i, j] end
+println(y[2])
+"""
+
+
+def test_sizes_that_a_script_fixes_are_kept_and_time_ends(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A result may be read: it is of size 0 while only the data are made."""
+    script = tmp_path / "fixed.finch"
+    script.write_text(FIXED, "utf-8")
+    command = ["diff", str(script), "--cases", "6", "--engines", "interpret"]
+    assert main(command) == 0
+    assert capsys.readouterr().out == "6 cases: 6 agree\n"
+    assert main([*command[:3], "900", *command[4:], "--minutes", "0.001"]) == 0
+    assert "of 900 cases were compared within 0.001 minutes\n" in capsys.readouterr().out
+
+
 def test_the_users_own_function_says_what_is_right(
     files: tuple[str, str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -65,7 +65,7 @@ x * -0.0 → Float64(0.0)         x * false → Float64(0.0)        k * false �
 f * Int8(0) → Float32(0.0)      k * Int8(0) → Int64(0)          p && false → Bool(false)
 min(x, -Inf) → Float64(-Inf)    max(a, Int8(127)) → Int8(127)   max(k, Int8(-128))
 x + y * 0 → x                   a + 0.0 → Float64(a)            a + Int8(0) → a
-p + 0 → Int64(p)                0.0 * Inf → Float64(0.0)        NaN * 0 → Float64(0.0)
+p + 0 → cut_Int64(p)            0.0 * Inf → Float64(0.0)        NaN * 0 → Float64(0.0)
 Int8(100) + Int8(100) → Int8(-56)                               1 / 2 → Float64(0.5)
 1 < 2 → Bool(true)                    k - k → Int64(0)                x - x
 x + missing → missing           0.0 * missing → missing         sqrt(missing) → missing

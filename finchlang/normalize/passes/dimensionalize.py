@@ -198,6 +198,8 @@ class _Rebuild:
             changes = [
                 c for a in accesses for c in self.permissive(a, loop, is_given, a is node.target)
             ]
+            if not changes:
+                continue
             text, whole = node.span.source.text, node.span.offsets
             for (start, stop), code in sorted(changes, reverse=True):
                 text = text[:start] + code + text[stop:]

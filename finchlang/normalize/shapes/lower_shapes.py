@@ -303,7 +303,7 @@ class _Shapes(Stores):
         common = reduce(promote, [t for t in types if t is not None])
         result: ast.Node = ast.EMPTY
         for (e, is_up_to), t in reversed(list(zip(elements, types, strict=True))):
-            e = e if t in (None, common) else ctx.call(common.name, e, span=span)
+            e = e if t in (None, common) else ctx.call(common.cut, e, span=span)
             if result is ast.EMPTY:
                 result = e
             elif is_up_to is None:

@@ -81,8 +81,8 @@ def define(machine: Machine, term: ast.Node, state: State) -> Step | None:
 
 
 def _with_extent(machine: Machine, term: ast.Define, state: State) -> Step:
-    """Define, where the variable stands for an extent. Sizes of tensors that its `meet` has found equal
-    become the same expression."""
+    """Define, where the variable stands for an extent. Sizes that its `meet` has found equal become the
+    same expression, in tensors and in extents that are known already."""
     state = expressions.with_sizes(term.value, state)
     start, stop, others = expressions.evaluate_extent(term.value, state, machine)
     tensors = {
@@ -90,8 +90,14 @@ def _with_extent(machine: Machine, term: ast.Define, state: State) -> Step:
         for name, tensor in state.tensors.items()
         if others and isinstance(tensor, Fiber)
     }
+    last, again = as_node(stop), {as_node(d) for d in others if isinstance(d, ir.Var)}
+
+    def one(node: ast.Node) -> ast.Node:
+        return last if isinstance(node, ast.Value) and node in again else node
+
+    body = trees.rewrite_bottom_up(one, term.body) if again else term.body
     extent = ast.Extent(as_node(start), as_node(stop))
-    return trees.substitute(term.body, {term.variable: extent}), state.with_tensors(tensors)
+    return trees.substitute(body, {term.variable: extent}), state.with_tensors(tensors)
 
 
 @rule(
