@@ -14,7 +14,6 @@ from finchlang.array.inferred_values import op_node
 from finchlang.array.operands import as_expression, compared, operands
 from finchlang.array.promotion import floating, type_of
 from finchlang.levels.element import typed_literal
-from finchlang.operators.operator import wrong_count
 from finchlang.operators.operator_table import operator
 from finchlang.syntax.types import Bool, Float64, Type
 
@@ -272,12 +271,8 @@ def map_elements(op: Any, *arrays: Any) -> Array:
         if function is not None:
             return function(*arrays)
         op = op.__name__
-    row = operator(op_node(op))
-    if row is None:
+    if not is_operator(op):
         raise TypeError(f"there is no operator {op}")
-    least, most = row.arity
-    if len(arrays) < least or len(arrays) > most and not row.associative:
-        raise TypeError(wrong_count(row.name, row.arity, len(arrays), None).message)
     numbers = {type(value) for value in arrays} & {bool, int, float}
     args = [as_expression(value) for value in arrays]
     # beside floats an integer stays one, as the exponent of `ldexp`
