@@ -16,7 +16,7 @@ from finchlang.array.operands import as_expression
 from finchlang.array.to_program import Lowering, Program, plain
 from finchlang.base.locks import keep
 from finchlang.calls.runner import OWN
-from finchlang.levels.element import typed_literal
+from finchlang.levels.element import Element, typed_literal
 from finchlang.levels.level import Swizzled, level_of
 from finchlang.levels.scalars import Scalar as ScalarLevel
 from finchlang.syntax import nodes as ast, traversal as trees, types
@@ -225,7 +225,22 @@ def _computed(
     run_kernel(program.kernel, values)
     if outs is None:
         _remember(program, values)
-    return [values[name] for name in program.results]
+    return [_with_fill(values[name], program.fills.get(name)) for name in program.results]
+
+
+def _with_fill(found: Any, fill: ast.Literal | None) -> Any:
+    """A result with this fill in place of the one with which it was computed."""
+    if fill is None:
+        return found
+    body = body_of(found)
+    *_, last, _ = body.format.levels()
+    if not last.lists_entries:  # it stores elements of which nothing was written
+        stored = body.memory.arrays[-1]
+        np.putmask(stored, stored == body.format.fill.value, fill.value)
+    level = body.format.with_leaf(Element(fill))
+    own = found.format
+    format = Swizzled(level, own.permutation) if isinstance(own, Swizzled) else level
+    return swizzled(Tensor.over(level, body.memory, True), format)
 
 
 def _must_copy(found: _Nodes, outs: Any) -> bool:
@@ -332,6 +347,8 @@ def plan(*arrays: Any, reorder: str = "exact") -> str:
     for name, format in program.tensors:
         lines.append(f"{name} = {_made(format, ())}")
     lines += [f"# {text}" for _, text in program.decisions]
+    fills = {name: pretty(plain(fill)) for name, fill in program.fills.items()}
+    lines += [f"# {name} is computed with this fill, and then has {f}" for name, f in fills.items()]
     lines += [pretty(program.kernel), *(f"println({name})" for name in program.results)]
     text = "\n".join(lines) + "\n"
     print(text, end="")

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -73,12 +74,12 @@ class Size(Expression):
 
 
 class Constant(Expression):
-    """One literal everywhere."""
+    """One literal everywhere; that of the argument, if there is one, which is a number."""
 
     __slots__ = ()
 
-    def __init__(self, literal: Literal, shape: tuple[int, ...] = ()):
-        self.values, self.shape, self.args = inferred_values.values_of(literal, True), shape, ()
+    def __init__(self, literal: Literal, shape: tuple[int, ...] = (), *args: NumberOperand):
+        self.values, self.shape, self.args = inferred_values.values_of(literal, True), shape, args
         self.static = (self.values, len(shape)) if shape else self.values
 
 
@@ -109,14 +110,19 @@ class Map(Expression):
 
 
 class Reduce(Expression):
-    """A reduction by an operator over some axes, which the result does not have."""
+    """A reduction by an operator over some axes, which the result does not have. With `has_fill` the result
+    has one, whatever that of the argument is."""
 
     __slots__ = ("axes", "op")
 
-    def __init__(self, op: Any, arg: Expression, axes: tuple[int, ...]):
+    def __init__(self, op: Any, arg: Expression, axes: tuple[int, ...], has_fill: bool = False):
         self.op, self.args, self.axes, self.static = op, (arg,), axes, (Reduce, op, axes)
         self.shape = tuple([size for k, size in enumerate(arg.shape) if k not in axes])
         self.values = inferred_values.reduced(op, arg.values)
+        if has_fill and arg.values.is_fill and not self.values.is_fill:
+            count = prod([arg.shape[axis] for axis in axes])
+            self.values = inferred_values.reduced(op, arg.values, count)
+            self.static = (Reduce, op, axes, self.values)
 
 
 class View(Expression):
@@ -175,7 +181,10 @@ def apply(op: Any, *args: Expression, is_dense: bool = False) -> Expression:
     found = _usual_result(op, *[arg.values for arg in args])
     if found is None and not is_dense:
         literals = tuple(
-            [Constant(arg.literal) if isinstance(arg, NumberOperand) else arg for arg in args]
+            [
+                Constant(arg.literal, (), arg) if isinstance(arg, NumberOperand) else arg
+                for arg in args
+            ]
         )
         given = tuple([arg.values for arg in literals])
         found = inferred_values.result_of(op, *given)

@@ -93,10 +93,21 @@ def identity_of(op: Any, type: Type) -> Literal:
 
 
 @lru_cache(4096)
-def reduced(op: Any, given: Values) -> Values:
-    """The Values of a reduction of an array with these."""
-    start = identity_of(op, given.type)
-    return values_of(start, given.is_fill and given.fill == start)
+def reduced(op: Any, given: Values, count: int | None = None) -> Values:
+    """The Values of a reduction of an array with these; with a `count` of elements along the axes, a fill
+    that is not the identity is reduced, too, if the operator has a law for it."""
+    start, row = identity_of(op, given.type), operator(op_node(op))
+    found = values_of(start, given.is_fill and given.fill == start)
+    if count is None or found.is_fill or not count or row is None:
+        return found
+    if row.right_idempotent:
+        return result_of(op, values_of(start, True), given)
+    if row.repeated is None:
+        return found
+    times = values_of(typed_literal(count, TYPES["Int64"]), True)
+    many = result_of(row.repeated, given, times).fill.value
+    many = values_of(typed_literal(given.type.wrap(many), given.type), True)
+    return result_of(op, values_of(start, True), many)
 
 
 @lru_cache(4096)

@@ -8,14 +8,11 @@ from typing import Any
 
 from finchlang.array import expression as lazy
 from finchlang.array.elementwise import named, number, truth
-from finchlang.array.expression import Array, Constant, Expression, Reduce, apply, converted
-from finchlang.array.inferred_values import identity_of, op_node
+from finchlang.array.expression import Array, Expression, Reduce, apply, converted
 from finchlang.array.operands import as_expression
 from finchlang.array.promotion import floating, normalized_axes, type_of
-from finchlang.array.reshaping import squeeze, with_axes
-from finchlang.operators.operator_table import operator
+from finchlang.array.reshaping import with_axes
 from finchlang.syntax.types import Bool, Int64, UInt64
-from finchlang.tensors.formats import modes_of
 
 __all__ = ["all", "any", "count_nonzero", "max", "mean", "min", "prod", "std", "sum", "var"]
 
@@ -23,62 +20,8 @@ __all__ = ["all", "any", "count_nonzero", "max", "mean", "min", "prod", "std", "
 def reduced(op: Any, arg: Expression, axis: Any, keepdims: bool) -> Expression:
     """A reduction over some axes, None for all. Raises TypeError for an operator without an identity."""
     axes = normalized_axes(axis, len(arg.shape))
-    values = arg.values
-    if not axes:
-        found = arg
-    elif values.is_fill and values.fill != identity_of(op, values.type):
-        found = _in_parts(op, arg, axes)
-    else:
-        found = Reduce(op, arg, axes)
+    found = Reduce(op, arg, axes, len(arg.shape) - len(axes) > 1) if axes else arg
     return with_axes(found, axes, len(arg.shape)) if keepdims and axes else found
-
-
-def _in_parts(op: Any, arg: Expression, axes: tuple[int, ...]) -> Expression:
-    """Reduces what differs from a fill that is not the identity, then as many fills as there are: loops
-    visit only what is stored (maxima by rows of 10^6 entries take 7 ms, not 98)."""
-    row, values = operator(op_node(op)), arg.values
-    assert row is not None
-    if not row.right_idempotent and row.repeated is None or _is_inside(arg, axes):
-        # in innermost loops the rules reduce each run of fills at once: one nest is enough (maxima of the
-        # columns of a CSC matrix take 0.27 ms, not 2.4)
-        return Reduce(op, arg, axes)
-    fill, unit = Constant(values.fill), identity_of(op, values.type)
-    others = Reduce(op, apply("ifelse", _is_other(arg), arg, Constant(unit)), axes)
-    is_dense, count = len(arg.shape) - len(axes) < 2, lazy.NumberOperand(_count(arg, axes), Int64)
-    if row.right_idempotent:
-        is_full = apply("==", _counted(arg, axes), count, is_dense=is_dense)
-        return apply("ifelse", is_full, others, apply(op, others, fill))
-    fills = apply("-", count, _counted(arg, axes), is_dense=is_dense)
-    if values.type.is_float:
-        return apply(row.stepped, others, fill, fills)
-    return apply(op, others, converted(apply(row.repeated or "", fill, fills), values.type))
-
-
-def _is_inside(arg: Expression, axes: tuple[int, ...]) -> bool:
-    """Whether these axes are the innermost modes of the first operand with a fill, as it is stored."""
-    inner = {*axes}
-    while not isinstance(arg, lazy.Leaf):
-        if type(arg) is lazy.View:
-            inner = {k for k, place in enumerate(arg.places) if place in inner}
-        elif type(arg) is not lazy.Map:
-            return False
-        parts = [part for part in arg.args if part.values.is_fill and part.shape]
-        if not parts or len(parts[0].shape) != len(arg.shape):
-            return False
-        arg = parts[0]
-    return inner == {mode - 1 for mode in modes_of(arg.static.format)[: len(inner)]}
-
-
-def _is_other(arg: Expression) -> Expression:
-    fill = arg.values.fill.value
-    if fill != fill:  # NaN
-        return apply("!", apply("isnan", arg))
-    return apply("!=", arg, Constant(arg.values.fill))
-
-
-def _counted(arg: Expression, axes: tuple[int, ...]) -> Expression:
-    """How many elements along the axes are not the fill."""
-    return Reduce("+", converted(_is_other(arg), Int64), axes)
 
 
 def _count(arg: Expression, axes: tuple[int, ...]) -> int:
@@ -154,20 +97,7 @@ def _var(x: Any, axis: Any, correction: float, keepdims: bool, dtype: Any = None
     axes = normalized_axes(axis, order)
     mean = _mean(arg, axes, True)
     rest = apply("-", arg, mean)
-    if not arg.values.is_fill or not axes:
-        return _mean(apply("*", rest, rest), axes, keepdims, correction)
-    # all fills have the same deviation: squared once, times their number
-    zero = number(0, arg)
-    others = Reduce("+", apply("ifelse", _is_other(arg), apply("*", rest, rest), zero), axes)
-    size = lazy.NumberOperand(_count(arg, axes), Int64)
-    fills = apply("-", size, _counted(arg, axes), is_dense=order - len(axes) < 2)
-    rest = apply("-", Constant(arg.values.fill), squeeze(Array(mean), axes).node)
-    many = apply("*", converted(fills, arg.values.type), apply("*", rest, rest))
-    fill = arg.values.fill.value
-    if not math.isfinite(fill):  # no fills at all would give 0 * inf, which is NaN
-        many = apply("ifelse", apply(">", fills, number(0, fills)), many, zero)
-    total = _divided(apply("+", others, many), _count(arg, axes) - correction)
-    return with_axes(total, axes, order) if keepdims else total
+    return _mean(apply("*", rest, rest), axes, keepdims, correction)
 
 
 def _float(x: Any, dtype: Any) -> Expression:

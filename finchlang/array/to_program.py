@@ -14,6 +14,7 @@ from finchlang.algebra.program_context import ONE
 from finchlang.array import expression as lazy
 from finchlang.array.index_paths import accessed, goes_beyond, is_path, loops_of
 from finchlang.array.inferred_values import identity_of, op_node, values_of
+from finchlang.array.logical.fills import with_numbers
 from finchlang.array.logical.form import Place
 from finchlang.array.logical.rebuild import Graph, LogicalPlanner
 from finchlang.array.logical.stats import entries_of
@@ -49,6 +50,7 @@ class Program:
     dense_of_sparse: tuple[int, ...]  # the nodes of results that are dense though an operand is not
     decisions: tuple[tuple[str, str], ...]  # the candidates with their costs, as notes
     is_counted: bool  # whether the plan depends on how many entries operands store
+    fills: dict[str, ast.Literal]  # of results that are computed with another one, by name
     #: how many entries the arrays of small results had the last time
     rooms: dict[str, list[int] | None] = field(default_factory=dict)
 
@@ -81,6 +83,7 @@ class Lowering:
         self.types: dict[str, types.Type] = {}  # of numbers and sizes
         self.expected: dict[str, float] = {}  # numbers of entries of tensors
         self.is_counted = False
+        self.fills: dict[int, ast.Literal] = {}  # of nodes that are computed with another one
         self.shared: set[int] = set()
         self._loops, self.has_sparse = _Loops(), False
 
@@ -233,11 +236,11 @@ class Lowering:
     def program(self, results: tuple[lazy.Expression, ...], given: dict[int, Format]) -> Program:
         """The program that computes these results, some of them in `given` formats."""
         was = results
-        if self.reorder != "none":
-            results = tuple(map(self.planner.plan, results))
-            pairs = list(zip(map(self.number_of, was), map(self.number_of, results), strict=True))
-            given = {new: given[old] for old, new in pairs if old in given}
-            self.is_counted = self.planner.is_choice
+        results = tuple([self.planner.with_fills_apart(self.planner.plan(r)) for r in results])
+        pairs = list(zip(map(self.number_of, was), map(self.number_of, results), strict=True))
+        given = {new: given[old] for old, new in pairs if old in given}
+        self.is_counted = self.planner.is_choice
+        results = tuple([r if self.number_of(r) in given else self.freed(r) for r in results])
         self.given, self.shared = given, self._shared(results)
         names = tuple([self.tensor(node) for node in results])
         told = self.planner.told
@@ -254,7 +257,21 @@ class Lowering:
             dense if self.has_sparse else (),
             decisions,
             self.is_counted,
+            {
+                n: self.fills[r]
+                for n, r in zip(names, map(self.number_of, results), strict=True)
+                if r in self.fills
+            },
         )
+
+    def freed(self, node: lazy.Expression) -> lazy.Expression:
+        """A result with its numbers as arguments."""
+        if not isinstance(node, lazy.Map) or not node.shape:
+            return node
+        found, is_other = with_numbers(self.planner, node, self.is_dense)
+        if is_other:
+            self.fills[self.number_of(found)] = node.values.fill
+        return found
 
     def _shared(self, results: tuple[lazy.Expression, ...]) -> set[int]:
         """The nodes to be stored because they are used more than once: those that have cases, and those of

@@ -110,6 +110,9 @@ class Expressions:
         return own_value if scope.owner(name) is scope else value
 
     def Text(self, node: ast.Text, scope: Scope) -> Closure:
+        if all(isinstance(part, str) for part in node.parts):
+            whole = joined(node.parts)
+            return lambda env: whole
         parts = [p if isinstance(p, str) else self.closure(p, scope) for p in node.parts]
 
         def string(env: Environment) -> str:

@@ -205,7 +205,9 @@ def elementwise(function: Any, args: list[Any], apply: Callable[..., Any]) -> An
     except ValueError:
         raise no_match(*filter(None, known)) from None
     kinds = [None if isinstance(a, Type) else getattr(a, "dtype", None) for a in args]
-    are_plain = all(type(a) in (int, float) or k in _PLAIN for a, k in zip(args, kinds, strict=True))
+    are_plain = all(
+        type(a) in (int, float) or k in _PLAIN for a, k in zip(args, kinds, strict=True)
+    )
     parts = [a if s is None else _spread(a, shape) for a, s in zip(args, shapes, strict=True)]
     by_numpy = data.BY_NUMPY.get(function.name) if isinstance(function, Operator) else None
     if by_numpy is not None and are_plain and len(parts) == 2:

@@ -78,7 +78,7 @@ PLANS: dict[str, tuple[Callable[[], Any], list[str], list[str]]] = {
     "sliced in it": (lambda: (CSR * A)[1:2, :], ["1 @finch", "1 .="], []),
     "both in it": (lambda: xp.reshape(CSR + A, (2, 15)) * xp.roll(V[:15], 1), ["1 @finch", "1 .="], []),
     "a number that decides nothing": (lambda: TENSOR * 2.5, ["2.5\n"], ["* 2.5"]),
-    "a number that the fill is": (lambda: xp.maximum(TENSOR, 0.5), [", 0.5)"], ["n0"]),
+    "a number that the fill is": (lambda: xp.maximum(TENSOR, 0.5), [", n0)", "then has 0.5"], [", 0.5)"]),
     "extremes of the inner modes": (lambda: xp.max(TENSOR - 1, axis=0), ["1 .="], []),
     "extremes of all modes": (lambda: xp.max(TENSOR - 1), ["1 .="], []),
     "extremes of the outer mode": (lambda: xp.max(TENSOR, axis=1), [], ["1 .="]),
@@ -430,3 +430,63 @@ def test_a_number_keeps_the_label_over_which_it_is_summed() -> None:
             summed = xp.sum(xp.asarray(a) + 1, axis=0, keepdims=True)
             found = xp.compute(xp.permute_dims(summed, (1, 0)) @ xp.asarray(b), reorder=reorder)
             np.testing.assert_array_equal(found.to_numpy(), (a + 1).sum(0)[:, None] @ b)
+
+
+NUMBERS = {
+    "sum": lambda x, c, np: x + c,
+    "quotient": lambda x, c, np: c / (x + 1),
+    "clip": lambda x, c, np: np.clip(x, c, c + 1),
+    "greatest": lambda x, c, np: np.maximum(x, c),
+    "selection": lambda x, c, np: np.where(x > 5, x, c),
+    "selection of a number": lambda x, c, np: np.where(x > c, c, x),
+    "comparison": lambda x, c, np: (x > c) & (x < c + 1),
+    "power": lambda x, c, np: x**c,
+    "product": lambda x, c, np: (x + c) * x,
+    "sums": lambda x, c, np: np.sum(x + c, axis=0),
+    "sums of inner modes": lambda x, c, np: np.sum(x + c, axis=1),
+    "maxima": lambda x, c, np: np.max(x - c, axis=0),
+    "products": lambda x, c, np: np.prod(x + c, axis=0),
+    "shift": lambda x, c, np: np.roll(x, int(4 * c), axis=0),
+    "triangle": lambda x, c, np: np.tril(x, int(4 * c)),
+}
+
+
+@pytest.mark.parametrize("name", NUMBERS)
+def test_numbers_are_arguments_of_one_kernel(name: str) -> None:
+    """Also where the fill depends on them."""
+    make, values, texts = NUMBERS[name], (0.3, 0.55, 1.2), set()
+    for value in values:
+        found = make(CSR, value, xp)
+        texts.add(xp.plan(found).partition("@finch")[2])
+        wanted = make(A, value, np)
+        np.testing.assert_allclose(xp.compute(found).to_numpy(), wanted, rtol=1e-12)
+        assert xp.compute(found).fill == found.fill
+    assert len(texts) == 1
+
+
+def test_fills_are_reduced_apart_where_all_else_is_the_same() -> None:
+    """Along the axes: also beside what is broadcast over them, and where no fill is left, or infinite."""
+    x = xp.asarray(sp.csr_array(np.where(RNG.random((40, 30)) < 0.1, 1.5, 0) + np.eye(40, 30)))
+    dense, row, column = x.toarray(), np.arange(30.0), np.linspace(-1, 1, 40)[:, None]
+    dense[:, 3] = 2
+    x = xp.asarray(sp.csr_array(dense))
+    for make in (
+        lambda x, np: np.sum((x - row) ** 2, axis=0),
+        lambda x, np: np.sum((x - column) ** 2, axis=1),
+        lambda x, np: np.max(x - row, axis=0),
+        lambda x, np: np.log(np.sum(np.exp(x - np.max(x, axis=0)), axis=0)),
+        lambda x, np: np.sum(np.where(x > 1, 0.5, np.inf), axis=0),
+    ):
+        text = xp.plan(make(x, xp))
+        assert "x0[i, j] != 0.0" in text or "x0[j, i] != 0.0" in text
+        np.testing.assert_allclose(xp.todense(make(x, xp)), make(dense, np), rtol=1e-12, atol=1e-20)
+    # both signs of a stored zero are one fill, but where a function tells them apart
+    zeros = sp.csr_array((np.array([-0.0]), np.array([0]), np.array([0, 1, 1])), shape=(2, 2))
+    signs = xp.max(xp.copysign(column[:2], xp.asarray(zeros)), axis=1)
+    np.testing.assert_array_equal(xp.todense(signs), np.abs(column[:2, 0]))
+
+
+def test_elements_between_those_that_are_stored_have_the_fill() -> None:
+    """Of dense levels within sparse ones, where it is a number that the kernel does not know."""
+    found = xp.compute(xp.asarray(A, format="SparseList(Dense(Element(0.0)))") + 0.3)
+    np.testing.assert_array_equal(found.to_numpy(), A + 0.3)

@@ -342,3 +342,12 @@ def test_where_two_meet_no_more_steps_than_by_the_rules_of_the_paper(one: str) -
             values = sums(A=met(one, 1), B=met(other, 2))
             ours, theirs = (steps(text, values, which) for which in ("all", "paper"))
             assert ours <= 1.05 * theirs, (text, other, ours, theirs)
+
+
+@pytest.mark.parametrize("what", ["A[i] * B[i] + C[i]", "A[i] * B[i] + C[i] * D[i]"])
+@pytest.mark.parametrize("one, other", [*zip(MET[:5], MET[2:5] + MET[:2], strict=True)])
+def test_sums_of_products_take_no_more_steps_either(what: str, one: str, other: str) -> None:
+    formats = zip("ABCD", (one, other) * 2, range(1, 5), strict=True)
+    values = sums(**{name: met(level, seed) for name, level, seed in formats if name in what})
+    ours, theirs = (steps(SUM.format(what), values, which) for which in ("all", "paper"))
+    assert ours <= 1.06 * theirs, (ours, theirs)

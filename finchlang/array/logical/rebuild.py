@@ -21,6 +21,7 @@ from finchlang.array.expression import (
 from finchlang.array.inferred_values import identity_of, op_node, result_of
 from finchlang.array.logical.describe import Described
 from finchlang.array.logical.divide import MOST, Division, PlannedNest
+from finchlang.array.logical.fills import reduced_apart
 from finchlang.array.logical.form import Factor, Labels, Place, SumProduct, form_of, product_of
 from finchlang.array.logical.stats import Statistics, annihilates
 from finchlang.levels.element import typed_literal
@@ -66,6 +67,7 @@ class LogicalPlanner:
         self.parts: set[int] = set()  # what is made by nests inside of others
         self.sums: dict[int, bool] = {}
         self.planned: dict[int, Expression] = {}
+        self.parted: dict[int, Expression] = {}
         self.is_choice = False
         self.told: dict[int, Described] = {}  # by the number of the node that was made
 
@@ -98,7 +100,8 @@ class LogicalPlanner:
         if found is None and not self.has_sum(node):
             found = self.planned[number] = node
         if found is None:
-            form = form_of(node, self.is_whole, self.place)
+            is_planned = self.reorder != "none"
+            form = form_of(node, self.is_whole, self.place) if is_planned else None
             found, told = (None, None) if form is None else self.divided(node, form)
             if found is None:
                 found = self.with_args(node, [self.plan(arg) for arg in node.args])
@@ -106,6 +109,22 @@ class LogicalPlanner:
                 self.told.setdefault(self.number(found), told)
             self.planned[number] = found
         return found
+
+    def with_fills_apart(self, node: Expression) -> Expression:
+        """A planned expression whose reductions visit what is stored, as far as that is worth while."""
+        number = self.number(node)
+        found = self.parted.get(number)
+        if found is None:
+            found = self.with_args(node, [self.with_fills_apart(arg) for arg in node.args])
+            found = reduced_apart(self, found) if isinstance(found, Reduce) else found
+            self.parted[number] = found
+            if number in self.told:
+                self.told.setdefault(self.number(found), self.told[number])
+        return found
+
+    def part(self, node: Expression) -> float:
+        """The expected part of the places where a node is not its fill."""
+        return Statistics([]).part(node)
 
     def with_args(self, node: Expression, args: list[Expression]) -> Expression:
         if all([one is other for one, other in zip(args, node.args, strict=True)]):
@@ -373,7 +392,8 @@ class LogicalPlanner:
         if not reduced:
             return found
         axes = tuple(range(len(kept), len(order)))
-        return self.made(Reduce(form.total, found, axes), [form.places[k] for k in kept])
+        new = Reduce(form.total, found, axes)
+        return self.made(new, [form.places[k] for k in kept])
 
     def inverse(self, times: Any) -> Any:
         row = referred(times)

@@ -81,15 +81,16 @@ class Entered:
 @record(slots=True)
 class Seen:
     """What a cursor is at: `whole` makes the looplet of first..last, and `fill` is what comes before.
-    `go_on` moves past it, by one entry, or to the first entry that ends at a given coordinate or later.
-    Unless `is_sure` there may be no entry, so that it must not be read without a test."""
+    `go_on` moves past it, by one entry, or to the first entry that ends at a given coordinate or later;
+    None if coordinates alone say that. Unless `is_sure` there may be no entry, so that it must not be read
+    without a test."""
 
     nest: lp.Looplet
     first: Expr
     last: Expr
     fill: Node | None
     whole: Callable[[Host], Any]
-    go_on: Callable[[Host, Expr | None], None]
+    go_on: Callable[[Host, Expr | None], None] | None
     is_point: bool = False
     is_sure: bool = True
 
@@ -144,8 +145,8 @@ class Cursor(ABC):
         raise Bug(f"{self.nest} has no points")
 
     @abstractmethod
-    def is_left(self, host: Host) -> Expr:
-        """Whether an entry is left."""
+    def is_left(self, host: Host, at: Expr | None) -> Expr:
+        """Whether an entry is left, from `at` on if that is given."""
 
     @abstractmethod
     def see(self, host: Host, beyond: Expr | None, at: Expr | None, is_uncut: bool) -> Seen:
@@ -196,7 +197,7 @@ class ListedCursor(Cursor):
         end = self.known.locate(host, self.known.here(host), add(stop, 1))
         return replace(self, end=end)
 
-    def is_left(self, host: Host) -> Expr:
+    def is_left(self, host: Host, at: Expr | None) -> Expr:
         return compare("lt", self.known.here(host), self.end)
 
     def keeping(self, host: Host) -> ListedCursor:
@@ -272,7 +273,7 @@ class SteppedCursor(Cursor):
     def cut(self, host: Host, stop: Expr) -> SteppedCursor:
         return replace(self, last=lesser(self.last, stop))
 
-    def is_left(self, host: Host) -> Expr:
+    def is_left(self, host: Host, at: Expr | None) -> Expr:
         return compare("le", self.steps.stride(host), self.last)
 
     def see(self, host: Host, beyond: Expr | None, at: Expr | None, is_uncut: bool) -> Seen:
@@ -290,6 +291,60 @@ class SteppedCursor(Cursor):
 
         point, is_sure = lp.Run(lp.Thunk(tail)), beyond is None
         return Seen(self.nest, first, first, self.fill, lambda host: point, go_on, True, is_sure)
+
+
+@dataclass(slots=True)
+class StretchCursor(Cursor):
+    """At most one entry, first..last, if there `is_any`: where the region has been gone through up to a
+    coordinate says whether it is left, so that no position is kept."""
+
+    nest: lp.Looplet
+    fill: Node
+    first: Expr
+    last: Expr
+    body: Any
+    is_any: Expr
+
+    def stands_at(self, start: Expr) -> bool:
+        return at_most(start, self.first)
+
+    def ends_within(self, stop: Expr) -> bool:
+        return at_most(self.last, stop)
+
+    def seek(self, host: Host, i: Expr) -> None:
+        """Nothing: coordinates say where it is."""
+
+    def is_left(self, host: Host, at: Expr | None) -> Expr:
+        assert at is not None
+        return op("and", self.is_any, compare("le", at, self.last))
+
+    def see(self, host: Host, beyond: Expr | None, at: Expr | None, is_uncut: bool) -> Seen:
+        first, last, body = self.first, self.last, self.body
+        if beyond is not None:
+            first = host.let(op("select", self.is_left(host, at), first, beyond), "first")
+            last = op("select", compare("lt", first, beyond), last, beyond)
+        is_sure = beyond is None
+        return Seen(self.nest, first, last, self.fill, lambda host: body, None, False, is_sure)
+
+    def counted(self, host: Host) -> ListedCursor:
+        """The same by a position, which is 0 where it is left, else 1."""
+        end = op("select", self.is_any, ONE, ZERO)
+        first, last, body, at = self.first, self.last, self.body, host.cell(ZERO, "q")
+        is_point = isinstance(body, lp.Spike)
+
+        def locate(host: Host, q: Expr, i: Expr) -> Expr:
+            return minimum(end, maximum(q, op("select", compare("le", i, last), ZERO, ONE)))
+
+        def entry(host: Host, q: Expr) -> lp.Entry:
+            if is_point:
+                return last, last, lambda host: body.tail
+            return first, last, lambda host: body
+
+        known = lp.Stored(ZERO, end, self.fill, at, locate, entry, is_point)
+        steps = lp.Steps(
+            None, lambda host: last, lambda host: body, lambda host: None, last, known, first
+        )
+        return ListedCursor(self.nest, steps, known, end)
 
 
 def listed(nest: lp.Looplet) -> ListedCursor | None:
@@ -329,7 +384,7 @@ class Stretch:
 
     is_short: ClassVar[bool] = True
 
-    def cursor(self, host: Host, start: Expr, stop: Expr) -> ListedCursor:
+    def cursor(self, host: Host, start: Expr, stop: Expr) -> ListedCursor | StretchCursor:
         """The stretch as a cursor with at most one entry, in the region start..stop."""
         phase = self.phases[self.number]
         before = self.phases[self.number - 1].stop if self.number else None
@@ -337,23 +392,9 @@ class Stretch:
         last = phase.stop or stop
         first, last = host.let(first, "first"), host.let(last, "last")
         body: Any = lp.set_end(phase.body, last)
-        is_point = isinstance(body, lp.Spike)
-        end = host.let(op("select", compare("le", first, last), ONE, ZERO), "end")
-        at = host.cell(ZERO, "q")
-
-        def locate(host: Host, q: Expr, i: Expr) -> Expr:
-            return minimum(end, maximum(q, op("select", compare("le", i, last), ZERO, ONE)))
-
-        def entry(host: Host, q: Expr) -> lp.Entry:
-            if is_point:
-                return last, last, lambda host: body.tail
-            return first, last, lambda host: body
-
-        known = lp.Stored(ZERO, end, self.fill, at, locate, entry, is_point)
-        steps = lp.Steps(
-            None, lambda host: last, lambda host: body, lambda host: None, last, known, first
-        )
-        return ListedCursor(self.nest, steps, known, end)
+        is_any = host.let(compare("le", first, last), "any")
+        found = StretchCursor(self.nest, self.fill, first, last, body, is_any)
+        return found.counted(host) if isinstance(body, lp.Spike) else found
 
 
 @record(slots=True)

@@ -8,8 +8,10 @@ from functools import partial, reduce
 
 from finchlang.algebra.absence import NEVER, AbsenceFormula, Where, fold, is_product, variables
 from finchlang.algebra.bounds import as_node, at_most, greater, lesser
+from finchlang.algebra.simplify import simplify
 from finchlang.host.construct import (
     FALSE,
+    TRUE,
     ZERO,
     add,
     compare,
@@ -28,7 +30,7 @@ from finchlang.rules.base.context import Context, accesses_in, find_looplets, pu
 from finchlang.rules.base.early_exit import Exit
 from finchlang.rules.base.loops import unfurlable
 from finchlang.rules.base.state import State
-from finchlang.rules.derived.cursors import Cursor, ListedCursor, Seen
+from finchlang.rules.derived.cursors import Cursor, ListedCursor, Seen, StretchCursor
 from finchlang.syntax.nodes import Loop, Node
 from finchlang.syntax.traversal import substitute
 
@@ -39,7 +41,8 @@ class Turn:
     stands in pieces over several coordinates, too, where the base rules would do each piece in each arm.
     `at` is where the rest of the region begins, `stop` its last coordinate if entries may reach beyond it,
     `beyond` the coordinate after the region. `is_at_points`: something is done at points only. `is_sure`:
-    the loop goes on only while all leaders have an entry, so that entries are read without a test. `later`
+    the loop goes on only while all leaders but those `passing` have an entry, so that entries are read
+    without a test. `later`
     is the only operand that may begin after others, which are always there."""
 
     machine: Machine
@@ -53,6 +56,7 @@ class Turn:
     beyond: Expr
     is_at_points: bool
     is_sure: bool
+    passing: Set[int]
     later: int | None
     exit: Exit
 
@@ -62,23 +66,33 @@ class Turn:
 
     def is_left(self) -> Expr:
         """Whether there may be something left to be done."""
+        at = None
+        if self.at is not None and (self.stop is not None or self._has_stretches):
+            at = self.host.get(self.at)
         found = conjunction()
         if self.is_sure or self.absent != NEVER:
             is_everywhere, last = self.absent == NEVER, sub(self.beyond, 1)
             left = {
-                k: c.is_left(self.host)
+                k: c.is_left(self.host, at)
                 for k, c in self.leaders.items()
                 if not (is_everywhere and c.lasts_until(last))
             }
-            found = (
-                conjunction(*left.values())
-                if self.is_sure
-                else fold(self.absent, left.__getitem__, partial(op, "or"), partial(op, "and"))
-            )
+            if self.is_sure:
+                found = conjunction(*(x for k, x in left.items() if k not in self.passing))
+            if not self.is_sure or self.passing and self.absent != NEVER:
+                left = {
+                    k: x if not self.is_sure or k in self.passing else TRUE for k, x in left.items()
+                }
+                rest = fold(self.absent, left.__getitem__, partial(op, "or"), partial(op, "and"))
+                found = conjunction(found, rest)
         if self.stop is not None:
-            assert self.at is not None
-            found = conjunction(found, compare("le", self.host.get(self.at), self.stop))
+            assert at is not None
+            found = conjunction(found, compare("le", at, self.stop))
         return conjunction(found, self.exit.holds())
+
+    @property
+    def _has_stretches(self) -> bool:
+        return any(isinstance(c, StretchCursor) for c in self.leaders.values())
 
     @property
     def is_uncut(self) -> bool:
@@ -100,8 +114,15 @@ class Turn:
         ends; then those move on that end before what is left."""
         host = self.host
         at = None if self.at is None else host.get(self.at, upper=self.stop)
-        beyond = None if self.is_sure else self.beyond
-        seen = {k: c.see(host, beyond, at, self.is_uncut) for k, c in self.leaders.items()}
+        seen = {
+            k: c.see(
+                host,
+                None if self.is_sure and k not in self.passing else self.beyond,
+                at,
+                self.is_uncut,
+            )
+            for k, c in self.leaders.items()
+        }
         late: list[Seen] = []
         if self.absent == NEVER:
             assert at is not None
@@ -157,12 +178,15 @@ class Turn:
         self.do(seen, i, i)
         over = [s for s in seen.values() if s.is_point and s.is_sure and at_most(s.first, i)]
         for s in over:
+            assert s.go_on is not None
             s.go_on(self.host, None)
         self._go_on([s for s in seen.values() if s not in over], "eq", i)
 
     def _go_on(self, seen: Iterable[Seen], name: str, i: Expr) -> None:
         """Move on those that end before i (`lt`), or up to it."""
         for s in seen:
+            if s.go_on is None:
+                continue
             go_on = partial(s.go_on, self.host, i if name == "lt" else add(i, 1))
             if name == "eq" and at_most(s.last, i):
                 go_on()
@@ -176,33 +200,66 @@ class Turn:
 
     def _tell_apart(self, seen: Mapping[int, Seen], i: Expr, stop: Expr) -> None:
         """Do what is to be done from i to `stop`: over several coordinates for each part of a sum that may
-        be there alone, else for all of them, where what is there is asked at each."""
-        parts = (
-            self.absent.parts
-            if isinstance(self.absent, AbsenceFormula) and self.absent.is_and
-            else ()
-        )
+        be there alone, and for all of them; else what is there is asked at each."""
         asked = {k: s for k, s in seen.items() if not s.is_certain(i)}
-        arms = [{*variables(part)} for part in parts if is_product(part)]
         if self.later in asked:
             self._before_and_after(seen, self.later, i, stop)
             return
-        if stop is i or not asked or not self._are_numbers(asked.values()):
-            arms = []
-        certain = {k for arm in arms for k in asked.keys() - arm if len(asked.keys() - arm) == 1}
+        is_wide = stop is not i and asked and self._are_numbers(asked.values())
+        arms, certain = self._arms(asked, i) if is_wide else ([], set[int]())
 
-        def attempt(left: list[set[int]]) -> None:
-            if not left:
+        def attempt(number: int) -> None:
+            if number == len(arms):
                 self._run(seen, i, stop, certain)
                 return
-            away = asked.keys() - left[0]
-            condition = conjunction(
-                *(compare("gt", s.first, i) for k, s in asked.items() if k in away)
-            )
-            alone = partial(self._run, seen, i, stop, asked.keys() & left[0], away)
-            self.host.branch(condition, alone, lambda: attempt(left[1:]))
+            condition, away = arms[number]
+            alone = partial(self._run, seen, i, stop, asked.keys() - away, away)
+            self.host.branch(condition, alone, lambda: attempt(number + 1))
 
-        attempt(arms)
+        attempt(0)
+
+    def _arms(
+        self, asked: Mapping[int, Seen], i: Expr
+    ) -> tuple[list[tuple[Expr, Set[int]]], Set[int]]:
+        """By conditions, of which the first that holds counts, the operands that are away while all others
+        of `asked` are there; and those that are there where none holds."""
+        parts: Sequence[Where] = tuple(asked)  # each alone beside what is always there
+        if self.absent != NEVER:
+            parts = ()
+            if isinstance(self.absent, AbsenceFormula) and self.absent.is_and:
+                parts = self.absent.parts
+        elif any(s.is_point for s in asked.values()):
+            return [], set()  # it may be the last coordinate
+        without = partial(self._without, seen=asked)
+        own = [
+            (variables(part), falls_together(part, asked.keys() & variables(part), without))
+            for part in parts
+        ]
+        away = {k: compare("gt", s.first, i) for k, s in asked.items()}
+        lacking = [
+            reduce(partial(op, "or" if is_one else "and"), (away.get(k, FALSE) for k in part))
+            for part, is_one in own
+        ]
+        arms = dict[Node, tuple[Expr, Set[int]]]()
+        for left in [*([None] if self.absent == NEVER else ()), *range(len(own))]:
+            others = [n for n in range(len(own)) if n != left]
+            when = conjunction(*(lacking[n] for n in others))
+            gone = asked.keys() & {k for n in others for k in own[n][0]}
+            is_there = left is None or is_product(parts[left])
+            if gone and is_there and when is not FALSE:
+                term = self._without(gone, asked)
+                arms[term] = op("or", arms.get(term, (FALSE,))[0], when), gone
+        found = list(arms.values())
+        if len(own) < 3 and all(is_one for _, is_one in own):
+            return found, set(asked) if found else set()
+        if found:
+            found.append((conjunction(*(op("not", x) for x in away.values())), set()))
+        return found, set()
+
+    def _without(self, away: Iterable[int], seen: Mapping[int, Seen]) -> Node:
+        """The loop with operands at their fill."""
+        fills = {id(s.nest): s.fill for k in away if (s := seen[k]).fill is not None}
+        return simplify(put(self.term, fills, consume=True))
 
     def _before_and_after(self, seen: Mapping[int, Seen], k: int, i: Expr, stop: Expr) -> None:
         """Do what is to be done from i to `stop`, first without operand k, then with it."""
@@ -254,6 +311,16 @@ class Turn:
         if at_most(s.first, i):
             return s.last
         return op("select", compare("le", s.first, i), s.last, sub(s.first, 1))
+
+
+def falls_together(
+    part: Where, own: Iterable[int], without: Callable[[Iterable[int]], Node]
+) -> bool:
+    """Whether a part of a sum is gone where one of its operands is away, and the others do not matter
+    there: with any of its `own` operands at their fill the loop is the same."""
+    if isinstance(part, int) or not own:
+        return True
+    return is_product(part) and len({without(own), *(without([k]) for k in own)}) == 1
 
 
 def sought(host: Host, others: Iterable[Cursor], i: Expr) -> dict[int, Node]:

@@ -112,7 +112,7 @@ class Pieces(Cursor):
         for steps, first in self.steps:
             _seek(steps, host, greater(i, first))
 
-    def is_left(self, host: Host) -> Expr:
+    def is_left(self, host: Host, at: Expr | None) -> Expr:
         return TRUE
 
     def see(self, host: Host, beyond: Expr | None, at: Expr | None, is_uncut: bool) -> Seen:
