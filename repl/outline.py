@@ -3,8 +3,8 @@ parse."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
 import re
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
