@@ -17,6 +17,7 @@ from finchlang.calls import arguments as args
 from finchlang.calls.call import check_outputs, is_calling, one_call_at_a_time
 from finchlang.calls.environment import Environment, Scope
 from finchlang.calls.runner import UNITS
+from finchlang.operators.operator_table import Operator
 from finchlang.script.evaluate_expressions import Leave
 from finchlang.script.functions import FinchFunction, reached
 from finchlang.script.unit_names import (
@@ -33,7 +34,7 @@ from finchlang.script.unit_names import (
     UnitNames,
     entry_names,
 )
-from finchlang.script.values import FinchRange, columns, entries, number
+from finchlang.script.values import Builtin, FinchRange, columns, entries, number
 from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.types import PairType
 
@@ -320,23 +321,28 @@ class StagedLoops:
         return None
 
     def mapped(self, function: Any, values: Sequence[Any]) -> np.ndarray | None:
-        """The results of a function of the script for the entries of values, as of `collected`."""
-        definition = function.definition if isinstance(function, FinchFunction) else None
+        """The results of a function for the entries of values, as of `collected`."""
         counts = {*map(count_of, values)}
-        is_plain = definition is not None and not (definition.types or definition.defaults)
-        if definition is None or not is_plain or len(counts) != 1 or (counts.pop() or 0) < LONG:
+        if len(counts) != 1 or (counts.pop() or 0) < LONG:
             return None
-        names, value = definition.parameters, definition.body
-        if len(names) != len(values):
+        known, span, around = function, None, Environment()
+        names = tuple([f"entry {k}" for k in range(len(values))])
+        given = tuple(map(ast.Variable, names))
+        value: ast.Node = ast.Call(ast.Variable(MAPPED), given)
+        if isinstance(function, FinchFunction):
+            known = definition = function.definition
+            is_plain = function.is_staged and not (definition.types or definition.defaults)
+            if not is_plain or len(definition.parameters) != len(values):
+                return None
+            span, around = definition.span, function.parent
+            if not isinstance(definition.body, ast.Script):
+                names, value = definition.parameters, definition.body
+        elif not isinstance(function, (Operator, Builtin)):
             return None
-        loop = self.maps.get(id(definition))
+        loop = self.maps.get(id(known))
         if loop is None:
-            if isinstance(value, ast.Script):
-                given = tuple([ast.Variable(name) for name in names])
-                value = ast.Call(ast.Variable(MAPPED), given, span=definition.span)
-            loop = replace(collecting(value, (names,), None, definition.span), kept=definition)
-            keep(self.maps, id(definition), loop, KNOWN)
-        around = function.parent
+            loop = replace(collecting(value, (names,), None, span), kept=known)
+            keep(self.maps, id(known), loop, KNOWN)
         within = Environment(Scope(around.scope, (MAPPED,)), around, {MAPPED: function})
         source = values[0] if len(values) == 1 else [*zip(*map(entries, values), strict=True)]
         return self.collected(loop, within, [source])
