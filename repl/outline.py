@@ -3,6 +3,7 @@ parse."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
@@ -17,9 +18,6 @@ from pygments.token import (
     Text,
     _TokenType,
 )
-
-from finchlang.text.lines import FACTORS
-from finchlang.text.literals import is_float
 
 from .highlight import KEYWORDS, OPENERS, FinchLexer
 
@@ -324,6 +322,14 @@ class Outline:
             self._bind(words[at], "parameter", inner)
 
 
+def _factors(number: str) -> re.Match[str] | None:
+    """The number and the name of `2x`. The parser is imported for it: the prompt begins without."""
+    from finchlang.text.lines import FACTORS
+    from finchlang.text.literals import is_float
+
+    return None if is_float(number) else FACTORS.match(number)
+
+
 def _words(text: str) -> Iterator[Word]:
     is_first = True
     for at, kind, value in FinchLexer().get_tokens_unprocessed(text):
@@ -334,8 +340,8 @@ def _words(text: str) -> Iterator[Word]:
             inside = at + value.index(code, 1)
             yield from (replace(w, at=inside + w.at, is_first=False) for w in _words(code))
         else:
-            found = FACTORS.match(value) if kind in Number else None
-            if found is not None and not is_float(value):  # `2x`
+            found = _factors(value) if kind in Number else None
+            if found is not None:  # `2x`
                 yield Word(at, kind, found[1], is_first)
                 at, value, is_first = at + len(found[1]), found[2], False
                 kind = Keyword if value in KEYWORDS else Name

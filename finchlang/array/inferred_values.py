@@ -12,6 +12,7 @@ from finchlang.base.errors import FinchError
 from finchlang.base.records import record
 from finchlang.levels.element import typed_literal
 from finchlang.levels.level import level_of
+from finchlang.operators.operator import wrong_count
 from finchlang.operators.operator_table import operator
 from finchlang.syntax.nodes import Call, Literal, Node, Variable
 from finchlang.syntax.types import TYPES, Bool, Pair, PairType, Type
@@ -113,6 +114,9 @@ def reduced(op: Any, given: Values, count: int = 0) -> Values:
 def result_of(op: Any, *args: Values) -> Values:
     """The Values of `op` of arguments with these: with a fill if all have one, or if the fills of some
     decide it whatever others are (`0 * x`). Raises TypeError for types that it does not take."""
+    row = operator(op_node(op))
+    if row is not None and not row.arity[0] <= len(args) <= row.arity[1] and not row.associative:
+        raise TypeError(wrong_count(row.name, row.arity, len(args), None).message)
     fills = [v.fill if v.is_fill else Variable(f"x{k}", type=v.type) for k, v in enumerate(args)]
     call = Call(op_node(op), tuple(fills))
     try:

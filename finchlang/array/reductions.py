@@ -12,7 +12,7 @@ from finchlang.array.expression import Array, Expression, Reduce, apply, convert
 from finchlang.array.operands import as_expression
 from finchlang.array.promotion import floating, normalized_axes, type_of
 from finchlang.array.reshaping import with_axes
-from finchlang.syntax.types import Int64, UInt64
+from finchlang.syntax.types import Bool, Int64, UInt64
 
 __all__ = ["all", "any", "count_nonzero", "max", "mean", "min", "prod", "std", "sum", "var"]
 
@@ -36,7 +36,8 @@ def _summed(op: str, name: str) -> Callable[..., Array]:
         type = arg.values.type
         wide = type if type.is_float else UInt64 if type.kind == "uint" else Int64
         wanted = wide if dtype is None else type_of(dtype)
-        return Array(reduced(op, converted(arg, wanted), axis, keepdims))
+        of_bools = {"+": "||", "*": "&&"}[op] if wanted is Bool else op
+        return Array(reduced(of_bools, converted(arg, wanted), axis, keepdims))
 
     return named(function, name, f"The {name} over some axes, or all.")
 
@@ -101,7 +102,10 @@ def _var(x: Any, axis: Any, correction: float, keepdims: bool, dtype: Any = None
 
 def _float(x: Any, dtype: Any) -> Expression:
     arg = as_expression(x)
-    return converted(arg, floating(arg.values.type) if dtype is None else type_of(dtype))
+    wanted = floating(arg.values.type) if dtype is None else type_of(dtype)
+    if wanted is Bool:
+        raise TypeError("means and deviations are numbers, and are not computed as Bools")
+    return converted(arg, wanted)
 
 
 def _mean(arg: Expression, axis: Any, keepdims: bool, correction: float = 0) -> Expression:

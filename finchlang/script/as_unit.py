@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import reduce
 from typing import Any
 
 from finchlang.base.errors import Span
 from finchlang.calls.arguments import SCALAR, TENSOR
 from finchlang.calls.environment import assigned_names
 from finchlang.functions import unit as loop_ir
+from finchlang.levels.level import level_of
 from finchlang.script.as_operator import WORDS
 from finchlang.script.functions import PREDEFINED, FinchFunction
 from finchlang.script.unit_expressions import LAZY, UnitExpressions
 from finchlang.script.unit_names import (
+    ENTRIES,
+    PLACE,
     RETURNED,
     CallFrame,
     NotStaged,
     SlotName,
     Static,
     is_local,
+    size_mode,
     slots_in,
 )
 from finchlang.syntax import nodes as ast, traversal as trees
@@ -58,7 +64,9 @@ class Units(UnitExpressions):
                 start, stop, *given = map(ast.Variable, own[1:])
                 by: ast.Node | None = None if step == 1 else ast.Literal(step)
                 by = given[0] if given else by
-                self.turns(node, ast.Range(start, by, stop))
+                columns = sorted(n for n in around.scope.owned if n.startswith(ENTRIES))
+                columns = columns[-len(node.names or (node.variable,)) :]
+                self.turns(node, ast.Range(start, by, stop), [*map(_at_place, columns)])
             case ast.Function(body=body):
                 self.statement(body, True)
         flags = [*names.flags.values(), *([RETURNED] if self.root.exit is not None else [])]
@@ -259,6 +267,9 @@ class Units(UnitExpressions):
         found = self.value(condition)
         holds = self.expression_of(found, condition.span)
         said = said or (ast.Text((condition.span.text if condition.span else "?",)),)
+        self.ensure(holds, said, span)
+
+    def ensure(self, holds: ast.Node, said: tuple[ast.Node, ...], span: Span | None) -> None:
         failing, _ = self.names.within(lambda: self.fail(said, "assertion failed: ", span))
         arms = (holds, ast.Script(())), (ast.Literal(True), failing)
         self.emit(ast.If(arms, span=span))
@@ -326,7 +337,8 @@ class Units(UnitExpressions):
 
     def count(self, node: ast.For) -> None:
         if not isinstance(node.iterable, ast.Range):
-            raise NotStaged("the loop is not over a range", node.iterable.span)
+            self.count_entries(node)
+            return
         given = node.iterable
         parts = (given.step or ast.Literal(1), given.start, given.stop)
         found = [self.expression_of(part, given.span) for part in self.several(parts)]
@@ -334,21 +346,60 @@ class Units(UnitExpressions):
         if not isinstance(step, ast.Literal):
             step = self.kept(step)
             is_step = ast.Call(ast.Variable("!="), (step, ast.Literal(0)), span=given.span)
-            self.check(is_step, (), given.span)
+            self.ensure(is_step, (ast.Text(("the step is 0",)),), given.span)
         elif type(step.value) is not int or not step.value:
             raise NotStaged("the step of the range is no integer but 0", given.span)
         self.turns(node, ast.Range(start, step, stop, span=given.span))
 
-    def turns(self, node: ast.For, range: ast.Range) -> None:
-        """A loop over a range whose ends are expressions on numbers."""
-        if node.names:
+    def count_entries(self, node: ast.For) -> None:
+        """A loop over the entries of arrays of one dimension, or over `enumerate`, `zip` or `eachindex`."""
+        name, span = "", node.iterable.span
+        parts: tuple[ast.Node, ...] = (node.iterable,)
+        match node.iterable:
+            case ast.Call(ast.Variable("enumerate" | "zip" | "eachindex") as op, args) if (
+                self.is_builtin(op)
+            ):
+                parts, name = args, op.name
+        if not parts or len(parts) > 1 and name != "zip":
+            raise NotStaged("the loop is over no range", span)
+        slots = [self.slot_of(value, span) for value in self.several(parts)]
+        for slot, format in slots:
+            if self.names.kinds.get(slot, TENSOR) is TENSOR or level_of(format).order != 1:
+                raise NotStaged("the loop is over no range, and no array of one dimension", span)
+        columns = [f"column {k}" for k in range(len(slots))]
+        around, frame = self.frame, self.enter(frozenset(columns))
+        self.names.values |= {
+            (id(frame), column): SlotName(slot)
+            for column, (slot, _) in zip(columns, slots, strict=True)
+        }
+        sizes: list[ast.Node] = [
+            loop_ir.SlotSize(slot, size_mode(format, 0), span=span) for slot, format in slots
+        ]
+        stop = reduce(lambda a, b: ast.Call(ast.Variable("min"), (a, b)), sizes)
+        place: ast.Node = ast.Variable(PLACE)
+        items = [*map(_at_place, columns)]
+        items = {"enumerate": [place, *items], "eachindex": [place]}.get(name, items)
+        if len(items) != len(node.names or (node.variable,)):
             raise NotStaged("the loop takes its values apart", node.span)
-        names, around = self.names, self.frame
-        before, key = names.moment(), (id(self.enter(frozenset((node.variable,)))), node.variable)
+        self.turns(node, ast.Range(ast.Literal(1), None, stop, span=span), items)
+        self.names.values = {k: v for k, v in self.names.values.items() if k[0] != id(frame)}
+        self.frame = around
+
+    def turns(self, node: ast.For, range: ast.Range, items: Sequence[ast.Node] = ()) -> None:
+        """A loop over a range whose ends are expressions on numbers; its names are `items`, if there are
+        some, in which PLACE is the number of the round."""
+        own = node.names or (node.variable,)
+        if node.names and not items:
+            raise NotStaged("the loop takes its values apart", node.span)
+        names, around, counter = self.names, self.frame, PLACE if items else node.variable
+        before, frame = names.moment(), self.enter(frozenset((*own, counter)))
+        key = id(frame), counter
         variable = names.number(key)
 
         def round() -> None:
             names.values[key] = ast.Variable(variable)
+            for name, item in zip(own, items, strict=False):
+                names.assign((id(frame), name), self.value(item), node.span)
             self.statement(node.body)
             if NEXT in ways(node.body):
                 names.reconcile(before(), node.span)
@@ -358,7 +409,7 @@ class Units(UnitExpressions):
         self.loops.pop()
         self.frame = around
         self.behind(before(), after)
-        names.emit(replace(node, variable=variable, iterable=range, body=body))
+        names.emit(replace(node, variable=variable, iterable=range, body=body, names=()))
 
     # ---------------------------------------------------------------- functions
 
@@ -427,6 +478,10 @@ class Units(UnitExpressions):
             raise NotStaged("the function has values of different kinds", span)
         else:
             names.reconcile(frame.exit, span)
+
+
+def _at_place(column: str) -> ast.Node:
+    return ast.Subscript(ast.Variable(column), (ast.Variable(PLACE),))
 
 
 def _items(value: Any) -> tuple[Any, ...]:

@@ -17,8 +17,8 @@ from finchlang.syntax import nodes as ast, types
 from finchlang.tensors.array_base import size_text
 from finchlang.text.meant import AS_VECTOR, EXCHANGED
 
-#: calls a function of the script or a built-in one
-Call = Callable[..., Any]
+#: a `Caller`: calls a function of the script or a built-in one
+Call = Any
 FUNCTIONS = data.Builtins()
 
 
@@ -82,7 +82,7 @@ def _ordered(
     call: Call, values: list[Any], by: Any, is_less: Any, rev: Any
 ) -> list[tuple[Any, int]]:
     """The values in stable order, each with its place from 0."""
-    keys = [call(by, value) if by is not None else value for value in values]
+    keys = values if by is None else list(data.entries(call.each(by, values)))
     if is_less is None and data.is_ordered(keys):
         order = sorted(range(len(keys)), key=keys.__getitem__, reverse=data.truth(rev))
         return [(values[k], k) for k in order]
@@ -196,7 +196,8 @@ def _unique(value: Any) -> Any:
 def _filter(call: Call, function: Any, value: Any) -> Any:
     if isinstance(value, dict):
         return {k: v for k, v in value.items() if data.truth(call(function, types.Pair(k, v)))}
-    found = [item for item in data.entries(value) if data.truth(call(function, item))]
+    held = are_true(call, (function, value), "filter")
+    found = [item for item, holds in zip(data.entries(value), held, strict=True) if holds]
     if isinstance(value, str):
         return "".join(found)
     return tuple(found) if isinstance(value, tuple) else data.shaped(found)
@@ -223,6 +224,9 @@ def with_function(name: str, what: str, args: tuple[Any, ...]) -> tuple[tuple[An
 def are_true(call: Call, args: tuple[Any, ...], name: str) -> Iterator[bool]:
     """For each entry whether it is true, or the function given is true for it."""
     function, value = with_function(name, "a vector", args)
+    known = call.mapped(*function, value) if function else None
+    if known is not None:
+        return map(data.truth, known.tolist())
     return (data.truth(call(*function, x) if function else x) for x in data.entries(value))
 
 
@@ -278,6 +282,9 @@ FUNCTIONS.add(
 def _is_in(item: Any, value: Any) -> bool:
     if isinstance(value, str):
         return isinstance(item, str) and item in value
+    if isinstance(value, dict) and not isinstance(item, types.Pair):
+        hint = "`haskey(d, k)` tells whether there is a key, `x in values(d)` a value"
+        raise FinchError("type", "a dictionary has pairs", hint=hint)
     if isinstance(value, data.FinchRange) and data.is_number(item):
         is_plain = type(value.start) is type(value.stop) is int and value.step == 1
         return item in range(value.start, value.stop + 1) if is_plain else item in [*value]

@@ -23,7 +23,7 @@ from finchlang.script import functions, law_declarations, values as data
 from finchlang.script.evaluate_calls import Calls
 from finchlang.script.evaluate_expressions import Closure, Leave, RunKernel, named, placed
 from finchlang.script.show import show, text
-from finchlang.script.staged_loops import OVER, StagedLoop, StagedLoops
+from finchlang.script.staged_loops import OVER, StagedLoop, StagedLoops, collecting, count_of
 from finchlang.script.subscripts import set_subscript
 from finchlang.script.tensor_arithmetic import elementwise, forced, set_all
 from finchlang.syntax import nodes as ast
@@ -121,7 +121,8 @@ class Evaluator(Calls):
             try:
                 return run_kernel(node, env)
             except FinchError as error:
-                raise named(error, env) if error.kind == "unknown name" else error from None
+                is_told = error.kind in ("unknown name", "dimension")
+                raise named(error, env) if is_told else error from None
 
         return placed(node.span, run)
 
@@ -229,7 +230,7 @@ class Evaluator(Calls):
                     pass
                 return
             run = loops.begin(loop, None)
-            while run is None or run.rest(env, None, 0) != OVER:
+            while run is None or run.rest(env, 0) != OVER:
                 if not (holds(env) and goes_on(env)):
                     return
 
@@ -245,10 +246,10 @@ class Evaluator(Calls):
 
         def iterate(env: Environment) -> None:
             found = entries(env)
-            rest, round = iter(data.entries(found)), 0
+            rest, round = iter(data.entries_now(found)), 0
             run = None if loops is None else loops.begin(loop, found)
             while True:
-                done = None if run is None else run.rest(env, found, round)
+                done = None if run is None else run.rest(env, round)
                 if done == OVER:
                     return
                 if done:
@@ -324,19 +325,36 @@ class Evaluator(Calls):
         within = [scope] + [scope if node.is_grid else inner] * (len(node.iterables) - 1)
         sources = [self.closure(i, s) for i, s in zip(node.iterables, within, strict=True)]
 
-        def rounds(env: Environment, k: int, known: dict[str, Any]) -> Iterator[Environment]:
-            """An environment for each element, of nested loops over the sources from the k-th on."""
-            if k == len(sources):
-                yield Environment(inner, env, known)
-                return
-            for item in data.entries(sources[k](Environment(inner, env, known) if k else env)):
-                yield from rounds(env, k + 1, known | taken_apart(item, node.names[k]))
+        loops, loop = self.loops, collecting(node.value, node.names, condition, node.span)
+
+        def staged(env: Environment, given: list[Any]) -> np.ndarray | None:
+            return None if loops is None else loops.collected(loop, env, given)
+
+        def rounds(
+            env: Environment, k: int, known: dict[str, Any], given: Any
+        ) -> Iterator[Environment]:
+            """An environment for each element, of nested loops over the sources, of which the k-th is
+            `given`."""
+            for item in data.entries(given):
+                more = known | taken_apart(item, node.names[k])
+                each = Environment(inner, env, more)
+                if k + 1 == len(sources):
+                    yield each
+                else:
+                    yield from rounds(env, k + 1, more, sources[k + 1](each))
 
         def all_of(env: Environment) -> Any:
-            return data.shaped([value(each) for each in rounds(env, 0, {}) if holds(each)])
+            given = sources[0](env)
+            found = staged(env, [given]) if len(sources) == 1 else None
+            if found is not None:
+                return found if found.size else []
+            return data.shaped([value(each) for each in rounds(env, 0, {}, given) if holds(each)])
 
         def grid(env: Environment) -> Any:
-            parts = [list(data.entries(source(env))) for source in sources]
+            given = [source(env) for source in sources]
+            if (array := staged(env, given)) is not None:
+                return data.shaped(array, tuple([count_of(source) or 0 for source in given]))
+            parts = [list(data.entries(source)) for source in given]
             found = []
             for places in product(*parts[::-1]):  # column-major: the first source is the fastest
                 known: dict[str, Any] = {}

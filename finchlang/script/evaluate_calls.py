@@ -36,8 +36,16 @@ class Caller(NamedTuple):
     def __call__(self, function: Any, *args: Any) -> Any:
         return self.evaluator.apply(function, list(args), {}, self.span)
 
+    def mapped(self, function: Any, *values: Any) -> Any:
+        """The results of a function for the entries of values, if it is run whole, else None."""
+        loops = self.evaluator.loops
+        return None if loops is None else loops.mapped(function, values)
+
     def each(self, function: Any, *values: Any) -> Any:
         """The results of a function for the entries of values."""
+        found = self.mapped(function, *values)
+        if found is not None:
+            return found
         return [self(function, *xs) for xs in zip(*map(data.entries, values), strict=False)]
 
     def by_elements(self, function: Any, *args: Any) -> Any:

@@ -110,6 +110,9 @@ class Expressions:
         return own_value if scope.owner(name) is scope else value
 
     def Text(self, node: ast.Text, scope: Scope) -> Closure:
+        if all(isinstance(part, str) for part in node.parts):
+            whole = joined(node.parts)
+            return lambda env: whole
         parts = [p if isinstance(p, str) else self.closure(p, scope) for p in node.parts]
 
         def string(env: Environment) -> str:
@@ -315,6 +318,10 @@ def named(error: FinchError, env: Environment) -> FinchError:
 
     span = error.span
     if span is None or isinstance(error.hint, Hint):
+        return error
+    if error.kind == "dimension":
+        if error.hint is None and error.message.startswith("the extent given is"):
+            error.hint = "a loop over a part of a dimension marks its index: `x[~i]` for `x[i]`"
         return error
     name, _, call = span.text.partition("(")
     names = {*env.names()}

@@ -18,6 +18,7 @@ from finchlang.calls.environment import Environment, Scope
 from finchlang.operators.operator_table import OPERATORS
 from finchlang.script.builtins import BUILTINS
 from finchlang.script.lazy_values import Identity
+from finchlang.script.linear_algebra import MATRIX
 from finchlang.script.show import kind_of
 from finchlang.script.values import Builtin, FinchRange, NamedValue, is_array, is_number
 from finchlang.syntax import nodes as ast, traversal as trees, types
@@ -134,7 +135,7 @@ PREDEFINED: dict[str, Any] = {
 
 def is_of_elements(name: str) -> bool:
     """Whether a name is an operator, which of arrays is written with a dot (for messages of the parser)."""
-    return name in OPERATORS
+    return name in OPERATORS and name not in MATRIX
 
 
 def is_of_wholes(name: str) -> bool:

@@ -85,7 +85,9 @@ def joined(parts: Sequence[str]) -> str:
 
 
 def repeated(string: str, count: int) -> str:
-    """A string several times. Raises FinchError "resource" if that is too long."""
+    """A string several times. Raises FinchError "resource" if that is too long, "type" for less than 0."""
+    if count < 0:
+        raise FinchError("type", "a string cannot be repeated less than 0 times")
     if len(string) * count > LONGEST:
         raise FinchError("resource", f"a string has at most {LONGEST} characters")
     return string * count

@@ -4,29 +4,39 @@ loop cannot be."""
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from finchlang.base.errors import FinchError
 from finchlang.base.locks import keep
 from finchlang.calls import arguments as args
 from finchlang.calls.call import check_outputs, is_calling, one_call_at_a_time
-from finchlang.calls.environment import Environment
+from finchlang.calls.environment import Environment, Scope
 from finchlang.calls.runner import UNITS
+from finchlang.operators.operator_table import Operator
 from finchlang.script.evaluate_expressions import Leave
-from finchlang.script.functions import reached
+from finchlang.script.functions import FinchFunction, reached
 from finchlang.script.unit_names import (
     ABSENT,
+    COUNT,
+    FOUND,
+    MAPPED,
     RETURNED,
+    VALUE,
     GivenName,
     NotStaged,
     SlotName,
     Static,
     UnitNames,
+    entry_names,
 )
-from finchlang.script.values import FinchRange, number
+from finchlang.script.values import Builtin, FinchRange, columns, entries, number
 from finchlang.syntax import nodes as ast, traversal as trees
+from finchlang.syntax.types import PairType
 
 if TYPE_CHECKING:
     from finchlang.calls.runner import Runner
@@ -133,6 +143,10 @@ class StagedLoop:
     made: int = 0  # variants, also those that are not kept any more
     late: int = 0  # how often names had no values yet
     left: int = 0  # of a function without loops: how many calls are left until it is called often
+    #: of one that collects values the names of the entries of each loop, and the type of the values
+    names: tuple[tuple[str, ...], ...] = ()
+    type: Any = np.dtype(np.float64)
+    kept: Any = None  # what its identity is known by
     #: what prevented that its unit was run the last time
     apart: str = ""
 
@@ -144,6 +158,7 @@ class StagedLoop:
         line, column = span.line, span.column
         what = "for" if isinstance(node, ast.For) else "while"
         what = f"function {node.name}" if isinstance(node, ast.Function) else what
+        what = "comprehension" if self.names else what
         where, why = f"{span.source.name}:{line}:{column}: {what}", "names have no values yet"
         if self.apart:
             why = self.apart
@@ -183,6 +198,20 @@ class StagedLoop:
         if self.calls_itself:
             self.left, self.has_kernels = LONG, False
 
+    def given(self, found: Any, environment: Environment) -> tuple[FinchRange | None, Environment]:
+        """The range that it counts over, None for no numbers, and the environment in which it does: with
+        the entries of what was `found`, unless that is a range of integers."""
+        node = self.node
+        bounds = (found.start, found.step, found.stop) if isinstance(found, FinchRange) else (None,)
+        if not isinstance(node, ast.For) or all(type(bound) is int for bound in bounds):
+            return found, environment
+        names = node.names or (node.variable,)
+        hidden = dict(zip(entry_names(len(names)), columns(found, len(names)), strict=False))
+        if not hidden:
+            return None, environment
+        within = Environment(Scope(environment.scope, hidden), environment, {**hidden})
+        return FinchRange(1, 1, min(map(len, hidden.values()))), within
+
     def is_due(self, environment: Environment, rounds: int, left: int) -> bool:
         """Whether it is staged, if a run of it has `rounds` behind it, with those of loops in it, and at
         least `left` before it: it has kernels, or was staged, or is long, or its runs together are."""
@@ -215,21 +244,30 @@ def _is_ours(error: BaseException) -> bool:
 class RunOfLoop:
     """A run of a loop: before each of its rounds it is seen whether the rest can be done whole."""
 
-    def __init__(self, loops: StagedLoops, loop: StagedLoop):
+    def __init__(self, loops: StagedLoops, loop: StagedLoop, found: Any, count: int | None):
         self.loops, self.loop, self.begin, self.tries = loops, loop, loops.rounds_begun, TRIES
-        self.is_long = False
+        self.found, self.count, self.is_long = found, count, False
+        #: so many rounds come before the entries are made an array, as that is not for nothing
+        self.first = 0 if count is None or type(found) in (FinchRange, np.ndarray) else count // 16
 
-    def rest(self, environment: Environment, range: FinchRange | None, round: int) -> int | None:
+    def rest(self, environment: Environment, round: int) -> int | None:
         """How many rounds from this one on were done now, OVER for all of them, None if none can be."""
-        loops, loop = self.loops, self.loop
-        left = 0 if range is None else len(range) - round
+        loops, loop, count = self.loops, self.loop, self.count
+        if self.is_long and not self.tries:
+            loop.rounds += 1
+            loops.rounds_begun += 1
+            return None
+        left = 0 if count is None else count - round
         begun = loops.rounds_begun - self.begin
         if not self.is_long and begun + left >= loop.price:
             self.is_long, self.tries = True, TRIES
-        is_tried = bool(self.tries) and (left > 0 or range is None)
+        is_tried = bool(self.tries) and round >= self.first and (left > 0 or count is None)
         if is_tried and loop.is_due(environment, begun, left):
             may_make = self.is_long or not loop.is_varied
-            done = loops.rounds(loop, environment, range and range.after(round), may_make)
+            range, within = loop.given(self.found, environment)
+            done = None
+            if range is not None or count is None:
+                done = loops.rounds(loop, within, range and range.after(round), may_make)
             self.tries = self.tries - 1 if done is None else 0
             if done is not None:
                 return done
@@ -247,12 +285,67 @@ class StagedLoops:
         self.choices = runner.rules, runner.workspaces, runner.checked
         self.known: dict[int, StagedLoop] = {}  # those that were run, by identity
         self.rounds_begun = 0  # by all loops, one by one
+        self.maps: dict[int, StagedLoop] = {}  # of functions that were mapped, by identity
 
     def begin(self, loop: StagedLoop, found: Any) -> RunOfLoop | None:
         """A run of the loop over what was `found`, nothing for `while`; None if it is not staged."""
-        bounds = (found.start, found.step, found.stop) if isinstance(found, FinchRange) else ()
-        is_range = bool(bounds) and all(type(bound) is int for bound in bounds)
-        return RunOfLoop(self, loop) if is_range or isinstance(loop.node, ast.While) else None
+        if isinstance(loop.node, ast.While):
+            return RunOfLoop(self, loop, None, None)
+        count = count_of(found)
+        return None if count is None else RunOfLoop(self, loop, found, count)
+
+    def collected(
+        self, loop: StagedLoop, environment: Environment, sources: Sequence[Any]
+    ) -> np.ndarray | None:
+        """The values that a loop over the entries of `sources` collects (`collecting`); None if it is to be
+        run in another way, and nothing has changed."""
+        counts = [*map(count_of, sources)]
+        total = prod(count or 0 for count in counts)
+        if total < LONG:
+            return None
+        parts = [columns(s, len(names)) for s, names in zip(sources, loop.names, strict=True)]
+        if any({*map(len, own)} != {n} for own, n in zip(parts, counts, strict=True)):
+            return None
+        flat = [
+            part for own, names in zip(parts, loop.names, strict=True) for part in own[: len(names)]
+        ]
+        hidden: dict[str, Any] = dict(zip(entry_names(len(flat)), flat, strict=True))
+        within = Environment(Scope(environment.scope, (*hidden, FOUND, COUNT)), environment, hidden)
+        may_make = loop.made < VARIANTS or total >= VARIANTS * loop.price
+        type = np.dtype(object)
+        while type != loop.type:  # which is found where it is compiled
+            type, hidden[FOUND], hidden[COUNT] = loop.type, np.empty(total, loop.type), 0
+            if self.rounds(loop, within, FinchRange(1, 1, counts[-1]), may_make) == OVER:
+                found: np.ndarray = hidden[FOUND]
+                return found if hidden[COUNT] == total else found[: hidden[COUNT]].copy()
+        return None
+
+    def mapped(self, function: Any, values: Sequence[Any]) -> np.ndarray | None:
+        """The results of a function for the entries of values, as of `collected`."""
+        counts = {*map(count_of, values)}
+        if len(counts) != 1 or (counts.pop() or 0) < LONG:
+            return None
+        known, span, around = function, None, Environment()
+        names = tuple([f"entry {k}" for k in range(len(values))])
+        given = tuple(map(ast.Variable, names))
+        value: ast.Node = ast.Call(ast.Variable(MAPPED), given)
+        if isinstance(function, FinchFunction):
+            known = definition = function.definition
+            is_plain = function.is_staged and not (definition.types or definition.defaults)
+            if not is_plain or len(definition.parameters) != len(values):
+                return None
+            span, around = definition.span, function.parent
+            if not isinstance(definition.body, ast.Script):
+                names, value = definition.parameters, definition.body
+        elif not isinstance(function, (Operator, Builtin)):
+            return None
+        loop = self.maps.get(id(known))
+        if loop is None:
+            loop = replace(collecting(value, (names,), None, span), kept=known)
+            keep(self.maps, id(known), loop, KNOWN)
+        within = Environment(Scope(around.scope, (MAPPED,)), around, {MAPPED: function})
+        source = values[0] if len(values) == 1 else [*zip(*map(entries, values), strict=True)]
+        return self.collected(loop, within, [source])
 
     def report(self) -> list[str]:
         """A line for each loop and function that was run, in the order of their places."""
@@ -286,7 +379,7 @@ class StagedLoops:
                     loop.apart = why_not(variant.kernel, arguments)
                     if loop.apart:
                         return None
-                    return self.run(variant, arguments, environment, left)
+                    return self.run(variant, arguments, environment, left, bool(loop.names))
             # outside of the lock, as kernels are
             if is_new or not may_make or not self.compiled(loop, environment, left):
                 break
@@ -313,7 +406,12 @@ class StagedLoops:
         variant = Variant(step=step_of(loop, left))
         try:
             unit = replace(units.unit(loop.node, variant.step), span=loop.node.span)
+            if loop.names and (kind := collected_type(unit, units.names)) != loop.type:
+                loop.type = kind
+                return False
             kernel = UnitKernel(unit, units.names.formats, *self.choices)
+            if loop.names and len(kernel.written) > 1:
+                raise NotStaged("it changes other tensors", loop.node.span)
             variant.take(units.names)
             arguments = variant.arguments(environment)
             if arguments is not None and not why_not(kernel, arguments):
@@ -349,9 +447,11 @@ class StagedLoops:
         arguments: list[Any],
         environment: Environment,
         left: FinchRange | None,
+        is_whole: bool = False,
     ) -> int:
-        """Run the unit. If a round fails, those before it are done once more, and it is left to the loop:
-        an error is then what it is in the script, and what was done before it stays."""
+        """Run the unit. If a round fails, those before it are done once more, unless all are done or none
+        (`is_whole`), and it is left to the loop: an error is then what it is in the script, and what was
+        done before it stays."""
         limit, done = MOST, OVER
         while limit:
             try:
@@ -360,7 +460,7 @@ class StagedLoops:
             except FinchError as error:
                 if error.kind == "interrupted":
                     raise
-                limit = done = error.note[0] if error.note else 0
+                limit = done = error.note[0] if error.note and not is_whole else 0
         return 0
 
     def call(
@@ -386,6 +486,46 @@ class StagedLoops:
             assert variant.leave is not None
             node, tell = variant.leave
             raise Leave(node, tell(values, slots))
+
+
+def count_of(value: Any) -> int | None:
+    """How many entries a value has that may be numbers; None for other values."""
+    if isinstance(value, np.ndarray):
+        return value.size
+    return len(value) if isinstance(value, (FinchRange, list, tuple, dict)) else None
+
+
+def collecting(
+    value: ast.Node, names: Sequence[tuple[str, ...]], condition: ast.Node | None, span: Any
+) -> StagedLoop:
+    """A loop that puts the values for which a condition holds into FOUND, and counts them, within loops
+    whose entries have these names; the last one is around the others."""
+    count, held = ast.Variable(COUNT), ast.Variable(VALUE)
+    steps = (
+        ast.Let((count,), "+", ast.Literal(1)),
+        ast.Let((ast.Subscript(ast.Variable(FOUND), (count,)),), None, held),
+    )
+    body: ast.Node = ast.Local(((VALUE, value),), ast.Script(steps))
+    body = body if condition is None else ast.If(((condition, body),), span=condition.span)
+    left = [*map(ast.Variable, entry_names(sum(map(len, names))))]
+    for own in names:
+        parts, left = tuple(left[: len(own)]), left[len(own) :]
+        over = parts[0] if len(own) == 1 else ast.Call(ast.Variable("zip"), parts)
+        more = own if len(own) > 1 else ()
+        body = ast.For(own[0], over, ast.Script((body,)), more, span=span)
+    assert isinstance(body, ast.For)
+    return StagedLoop(body, names=tuple(names))
+
+
+def collected_type(unit: Unit, names: UnitNames) -> np.dtype:
+    """The type of the values that a loop collects. Raises NotStaged for what is no number."""
+    from finchlang.functions.unit_rules import types_of
+
+    value = next((number for key, number in names.numbers.items() if key[1] == VALUE), "")
+    type = types_of(unit, names.formats)[0].get(value)
+    if type is None or isinstance(type, PairType):
+        raise NotStaged("the values are no numbers", unit.span)
+    return type.dtype
 
 
 def step_of(loop: StagedLoop, left: FinchRange | None) -> int | None:

@@ -23,6 +23,11 @@ ALL = slice(None)  # the index `:`
 def subscript(value: Any, indices: list[Any]) -> Any:
     """`value[indices...]`, counted from 1. Parts of arrays and tensors are copied to NumPy arrays. Raises
     FinchError "bounds", "dimension" or "type"."""
+    is_single = type(value) in (list, str) and len(indices) == 1 and type(indices[0]) is int
+    if is_single and 0 < indices[0] <= len(value):
+        return value[indices[0] - 1]
+    if type(value) is np.ndarray and (at := _place(value, indices)) is not None:
+        return data.plain(value[at])
     if isinstance(value, Scalar):
         _check_count(value, (), indices)
         return data.held(value)
@@ -56,6 +61,21 @@ def subscript(value: Any, indices: list[Any]) -> Any:
     return np.array(found, order="F") if isinstance(found, np.ndarray) else data.plain(found)
 
 
+#: the types of arrays that numbers of these types are stored in as they are
+_KINDS = {int: np.dtype(np.int64), float: np.dtype(np.float64), bool: np.dtype(bool)}
+
+
+def _place(array: np.ndarray, indices: list[Any]) -> tuple[int, ...] | None:
+    """The place of the one entry at these indices, None if they are not integers within the sizes."""
+    shape = array.shape
+    if len(indices) != len(shape) or not shape:
+        return None
+    for index, size in zip(indices, shape, strict=True):
+        if type(index) is not int or not 0 < index <= size:
+            return None
+    return tuple([index - 1 for index in indices])
+
+
 #: the hint where an entry behind the last one is set
 KEEPS = "an array keeps its size; a vector that grows begins as `[]`, and `push!(x, 1)` appends"
 
@@ -64,6 +84,11 @@ def set_subscript(target: Any, indices: list[Any], value: Any, spreads: bool = F
     """`target[indices...] = value`, or `.= value` if the value `spreads` as in broadcasting. Raises
     FinchErrors as `subscript`, and "access order" for a tensor that is not dense, whose entries cannot be
     set one by one."""
+    kind = _KINDS.get(type(value))
+    is_kept = type(target) is np.ndarray and target.dtype == kind and target.flags.writeable
+    if is_kept and (at := _place(target, indices)) is not None:
+        target[at] = value
+        return
     if isinstance(target, Scalar):
         _check_count(target, (), indices)
         element = target.format.element_type
@@ -110,8 +135,10 @@ def set_subscript(target: Any, indices: list[Any], value: Any, spreads: bool = F
         raise FinchError("access order", message, hint=hint)
     if not array.flags.writeable:
         raise FinchError("type", "this array is read-only")
-    kept = type_of_dtype(array.dtype)
-    found = _of_size(value, array[subscripts].shape, spreads)
+    kept, shape = type_of_dtype(array.dtype), array[subscripts].shape
+    if kept and not shape and (data.is_array(value) or data.is_vector(value)):
+        raise FinchError("dimension", f"{kind_of(value)} is assigned to one entry")
+    found = _of_size(value, shape, spreads)
     array[subscripts] = found if kept is None else _storable(found, kept)
 
 

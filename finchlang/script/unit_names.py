@@ -98,6 +98,11 @@ class GivenName:
     flag: str = ""
 
 
+#: names that scripts cannot have: of the entries that a loop is over, as arrays, and the place in them, and
+#: of the values that it collects, their count and the last one, and of the function that gives them
+ENTRIES, PLACE, FOUND, COUNT, VALUE, MAPPED = (
+    *("entries ", "a place", "all values", "a count", "a value", "a function"),
+)
 #: the number that tells whether a `return` in the loop was come to
 RETURNED = "is_returned"
 #: what a name without a value means, and one that is a number or something else, by the way that was taken
@@ -302,6 +307,11 @@ class UnitNames:
         arms = {k: v for k, v in (one | other).items() if isinstance(v, ast.Variable)}
         self.values = arms | dict.fromkeys(one.keys() & other.keys(), MIXED) | common
         return ast.Script((*block.statements, *more.statements), span=block.span)
+
+
+def entry_names(count: int) -> list[str]:
+    """The names of so many arrays of entries, in alphabetic order."""
+    return [f"{ENTRIES}{k:03}" for k in range(count)]
 
 
 def is_local(name: str, frame: CallFrame | Environment) -> bool:

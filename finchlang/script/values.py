@@ -162,6 +162,18 @@ class FinchRange:
         after = start + (len(self) - 1) * step - 1 + (1 if step > 0 else -1)
         return slice(start - 1, None if after < 0 else after, step)
 
+    @property
+    def numbers(self) -> np.ndarray | None:
+        """The elements as an array, if its numbers are Python's."""
+        count = np.arange(len(self))
+        if self._parts is not None:
+            first, by, whole = self._parts
+            is_exact = abs(first) + abs(by) * len(self) < 1 << 53
+            return (first + count * by) / whole if is_exact else None
+        start, step, _ = self._exact
+        are_integers = type(self.start) is type(self.step) is int
+        return start + count * step if are_integers else None
+
     def _element(self, k: int) -> Any:
         start, step, _ = self._exact
         if self._parts is not None:
@@ -292,6 +304,44 @@ def entries(value: Any) -> Iterable[Any]:
     raise FinchError("type", f"{kind} has no entries", hint=hint)
 
 
+def entries_now(value: Any) -> Iterable[Any]:
+    """As `entries`, each as it is when it is taken: what a loop does to an array is seen in it."""
+    if isinstance(value, np.ndarray) and value.dtype in PYTHONS:
+        return map(value.T.item, range(value.size))
+    return entries(value)
+
+
+#: a range of so many numbers is made an array for a loop
+MOST_NUMBERS = 1 << 24
+
+
+def columns(value: Any, count: int) -> list[np.ndarray]:
+    """The entries of a value, each taken apart into `count` numbers, as arrays; the array itself if it is
+    one. None if they are no numbers of one type each."""
+    if isinstance(value, np.ndarray) and value.dtype in PYTHONS and count == 1:
+        flat = np.asarray(value).T.reshape(-1)
+        return [flat] if value.ndim == 1 or flat.base is not None else []
+    if isinstance(value, FinchRange):
+        value = value.numbers if len(value) <= MOST_NUMBERS else None
+        return [] if value is None or count > 1 else [value]
+    if isinstance(value, dict):
+        value = entries(value)
+    if not isinstance(value, (list, tuple)) or not value:
+        return []
+    parts: list[Any] = [value]
+    if count > 1:
+        kinds = {*map(type, value)}
+        if not kinds <= {tuple, Pair} or len({*map(len, value)}) > 1:
+            return []
+        parts = [*zip(*value, strict=True)]
+    types = [{*map(type, part)} for part in parts]
+    if len(parts) < count or any(len(kind) > 1 or not kind <= {*_PLAIN} for kind in types):
+        return []
+    return [
+        np.array(part, _PLAIN[kind.pop()].dtype) for part, kind in zip(parts, types, strict=True)
+    ]
+
+
 #: the element types of Python's own numbers
 _PLAIN = {int: Int64, float: Float64, bool: Bool}
 
@@ -362,10 +412,7 @@ def operate(op: Operator, args: list[Any]) -> Any:
 
 
 def repeat_string(string: str, count: Any) -> str:
-    n = whole(count, "how often")
-    if n < 0:
-        raise FinchError("type", "a string cannot be repeated less than 0 times")
-    return repeated(string, n)
+    return repeated(string, whole(count, "how often"))
 
 
 def binary(name: str) -> Callable[[Any, Any], Any]:
@@ -511,9 +558,11 @@ def whole(value: Any, what: str) -> int:
     return int(value)
 
 
-def shaped(found: list[Any], shape: tuple[int, ...] | None = None) -> Any:
+def shaped(found: list[Any] | np.ndarray, shape: tuple[int, ...] | None = None) -> Any:
     """Values computed for many elements: numbers as an array of this shape, column-major, others as a
     vector. Raises FinchError "type" if the shape has several dimensions and not all values are numbers."""
+    if isinstance(found, np.ndarray):
+        return found if shape is None else found.reshape(shape, order="F")
     if found and all(map(is_number, found)):
         array = array_literal([found], False)
         return array if shape is None else array.reshape(shape, order="F")

@@ -89,7 +89,7 @@ _OWN = (np.int64, np.float64)
 def _total(name: str, operator: str, ufunc: Any, call: Call, function: Any, value: Any) -> Any:
     """A reduction of all entries: by NumPy for arrays, by the operator for other values."""
     if function:
-        value = data.shaped([call(*function, x) for x in data.entries(value)])
+        value = data.shaped(call.each(*function, value))
     is_own = isinstance(value, np.ndarray) and value.dtype in _OWN
     has_total = name == "sum" or (0 in getattr(value, "shape", ())) == (name == "prod")
     if data.is_array(value) and (has_total or is_own and name == "prod"):

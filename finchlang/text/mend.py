@@ -13,6 +13,7 @@ from finchlang.base.errors import FinchError, Hint, Source, Span, write
 from finchlang.base.late import late
 from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.text import build_script, foreign_names as names
+from finchlang.text.print import pretty
 from finchlang.text.terminals import text_of_grammar
 
 #: longer lines were not written by a person, and would take long to search
@@ -307,11 +308,18 @@ def _dots(line: str, code: str, at: int, in_kernel: bool) -> Remedy | None:
         start, stop = _bounds(code, found.end())
         if found.start() <= at < max(stop, found.end()):
             try:
-                ours = names.text_of(names.dotted(parse_fragment(line[found.end() : stop])))
+                ours = _with_dots(parse_fragment(line[found.end() : stop]))
             except FinchError:
                 return None
             return _written(found.start(), stop, "there is no `@.`", ours)
     return None
+
+
+def _with_dots(node: Any) -> str:
+    if not isinstance(node, ast.Let):
+        return names.text_of(names.dotted(node))
+    target, value = node.targets[0], names.text_of(names.dotted(node.value))
+    return f"{pretty(target)} .{node.op or ''}= {value}"
 
 
 def _member(line: str, code: str, at: int, in_kernel: bool) -> Remedy | None:
