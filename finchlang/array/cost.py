@@ -70,7 +70,7 @@ class PlaceCounts:
 class Counts:
     """Expected numbers of coordinate tuples that loops visit, which do nothing where they are `absent`, a
     formula over numbers of operands. Those `followed` are looked up, and so do not restrict the loops.
-    There are loops over indices of operands, and those `kept` and `reduced`, which operands need not have."""
+    Loops are over indices of operands, and those `kept` and `reduced`, which operands need not have."""
 
     def __init__(
         self,
