@@ -29,7 +29,7 @@ def _count(arg: Expression, axes: tuple[int, ...]) -> int:
 
 
 def _summed(op: str, name: str, of_bools: str) -> Callable[..., Array]:
-    """Sums and products are of 64 bits for integers (array API standard); those to Bool are by `of_bools`."""
+    """Sums and products are of 64 bits for integers (array API standard), those of Bools by `of_bools`."""
 
     def function(x: Any, /, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Array:
         arg = as_expression(x)
