@@ -28,16 +28,17 @@ def _count(arg: Expression, axes: tuple[int, ...]) -> int:
     return math.prod([arg.shape[axis] for axis in axes])
 
 
-def _summed(op: str, name: str) -> Callable[..., Array]:
-    """Sums and products are of 64 bits for integers (array API standard)."""
+def _summed(op: str, of_bools: str, name: str) -> Callable[..., Array]:
+    """Sums and products are of 64 bits for integers (array API standard); `of_bools` is the operator where
+    booleans are asked for."""
 
     def function(x: Any, /, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Array:
         arg = as_expression(x)
         type = arg.values.type
         wide = type if type.is_float else UInt64 if type.kind == "uint" else Int64
         wanted = wide if dtype is None else type_of(dtype)
-        of_bools = {"+": "||", "*": "&&"}[op] if wanted is Bool else op
-        return Array(reduced(of_bools, converted(arg, wanted), axis, keepdims))
+        chosen = of_bools if wanted is Bool else op
+        return Array(reduced(chosen, converted(arg, wanted), axis, keepdims))
 
     return named(function, name, f"The {name} over some axes, or all.")
 
@@ -60,7 +61,7 @@ def _logical(op: str, name: str) -> Callable[..., Array]:
     return named(function, name, f"The {name} over some axes, or all.")
 
 
-sum, prod = _summed("+", "sum"), _summed("*", "prod")
+sum, prod = _summed("+", "||", "sum"), _summed("*", "&&", "prod")
 min, max = _extreme("min"), _extreme("max")
 any, all = _logical("||", "any"), _logical("&&", "all")
 
