@@ -282,9 +282,14 @@ def diff(options: Namespace) -> int:
     if options.exhaustive is not None:
         from finchlang.testing.exhaustive import exhaustive
 
-        seconds = 60 * (options.minutes or 1)
-        done = exhaustive(text, options.file, options.exhaustive, seconds, options.args)
-        write("".join(f"{covered}\n" for covered in done))
+        seconds, done = 60 * (options.minutes or 1), []
+        for covered in exhaustive(text, options.file, options.exhaustive, seconds, options.args):
+            done.append(covered)
+            if not options.json:
+                write(f"{covered}\n")
+                flush()
+        if options.json:
+            write(json.dumps([covered.json for covered in done]) + "\n")
         wrong = [covered for covered in done if covered.wrong]
         with Comparer(options.limit) as apart:
             for shown in [covered for covered in wrong if covered.text][:1]:
