@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from finchlang.base.errors import FinchError
 
-from .options import BANNER, COMMANDS
+from .options import BANNER, COMMANDS, DIRECTLY
 from .progress import told, watched
 from .prompt_session import Conversation, read_all, text_of
 from .report import (
@@ -86,6 +86,16 @@ def _let_go_of_output() -> None:
 # ------------------------------------------------------------------------------- running, talking
 
 
+def _tell_of_options(options: Namespace) -> None:
+    """Notes on stderr that an option after the file is left to a script that does not look at it."""
+    from finchlang.base.paths import read_script
+
+    stray = next((arg for arg in options.args if arg.partition("=")[0] in DIRECTLY.split()), None)
+    if stray is not None and "ARGS" not in read_script(options.file):
+        place = "stands after the file, and is left to the script; options stand before the file"
+        print(f"note: `{stray}` {place}", file=sys.stderr)
+
+
 def directly(options: Namespace) -> int:
     """`finch`, `finch FILE`, `finch -e TEXT`: run the file or text. Without one, or with `-i`, go on with
     the prompt, or with standard input if that is no terminal."""
@@ -99,6 +109,7 @@ def directly(options: Namespace) -> int:
                 if options.e is not None:
                     conversation.run(options.e, "<-e>")
                 else:
+                    _tell_of_options(options)
                     conversation.session.run_file(options.file)
         except (Exception, KeyboardInterrupt) as error:
             if not options.i:
@@ -271,9 +282,14 @@ def diff(options: Namespace) -> int:
     if options.exhaustive is not None:
         from finchlang.testing.exhaustive import exhaustive
 
-        seconds = 60 * (options.minutes or 1)
-        done = exhaustive(text, options.file, options.exhaustive, seconds, options.args)
-        write("".join(f"{covered}\n" for covered in done))
+        seconds, done = 60 * (options.minutes or 1), []
+        for covered in exhaustive(text, options.file, options.exhaustive, seconds, options.args):
+            done.append(covered)
+            if not options.json:
+                write(f"{covered}\n")
+                flush()
+        if options.json:
+            write(json.dumps([covered.json for covered in done]) + "\n")
         wrong = [covered for covered in done if covered.wrong]
         with Comparer(options.limit) as apart:
             for shown in [covered for covered in wrong if covered.text][:1]:

@@ -3,6 +3,8 @@ parse."""
 
 from __future__ import annotations
 
+import re
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 
@@ -17,9 +19,6 @@ from pygments.token import (
     Text,
     _TokenType,
 )
-
-from finchlang.text.lines import FACTORS
-from finchlang.text.literals import is_float
 
 from .highlight import KEYWORDS, OPENERS, FinchLexer
 
@@ -87,6 +86,8 @@ class Outline:
         self.text = text
         self.words = list(_words(text))
         self.bindings: list[Binding] = []
+        self._by_name: dict[str, list[Binding]] = {}
+        self._functions: list[Scope] = []
         self.scopes: list[Scope] = []
         self._silent_free = [word for word in self.words if not word.is_silent]
         self._read(self._silent_free)
@@ -101,15 +102,20 @@ class Outline:
     def visible(self, offset: int) -> dict[str, Binding]:
         """The names visible at a place: of each the binding in the innermost scope, and in that the last
         one before the place."""
-        found: dict[str, Binding] = {}
-        for binding in self.bindings:
+        found = {name: self.meaning(name, offset) for name in self._by_name}
+        return {name: binding for name, binding in found.items() if binding is not None}
+
+    def meaning(self, name: str, offset: int) -> Binding | None:
+        """What a name means at a place, if it is visible there."""
+        found: Binding | None = None
+        for binding in self._by_name.get(name, ()):
             scope = binding.scope
-            if scope.has(offset) and not binding.at < offset < binding.until:
-                other = found.get(binding.name)
-                is_nearer = other is None or scope.start > other.scope.start
-                is_later = other is not None and scope is other.scope and binding.at <= offset
+            is_inside = scope.start <= offset <= scope.end
+            if is_inside and not binding.at < offset < binding.until:
+                is_nearer = found is None or scope.start > found.scope.start
+                is_later = found is not None and scope is found.scope and binding.at <= offset
                 if is_nearer or is_later:
-                    found[binding.name] = binding
+                    found = binding
         return found
 
     def name_at(self, offset: int) -> Word | None:
@@ -118,8 +124,8 @@ class Outline:
 
     def bound_at(self, offset: int) -> tuple[Word | None, Binding | None]:
         word = self.word_at(offset)
-        known = self.visible(offset) if word is not None and word.is_name else {}
-        return word, known.get(word.text) if word is not None else None
+        is_name = word is not None and word.is_name
+        return word, self.meaning(word.text, offset) if word is not None and is_name else None
 
     def references(self, word: Word) -> list[Word]:
         """The words that mean the same variable, function or index as this one, in order. Names that
@@ -150,21 +156,20 @@ class Outline:
         return opened[-1] if opened and opened[-1][0] else None
 
     def _scope_of(self, word: Word) -> Scope | None:
-        found = self.visible(word.at).get(word.text)
+        found = self.meaning(word.text, word.at)
         return None if found is None else found.scope
 
     def _is_label(self, word: Word) -> bool:
         """Whether a word names a keyword argument of a call, or a field, and so no variable."""
-        k = self._silent_free.index(word)
+        k = bisect_left(self._silent_free, word.at, key=lambda w: w.at)
         before, after = (self._silent_free[j : j + 1] for j in (max(k - 1, 0), k + 1))
         if k and before[0].text == "." and before[0].end == word.at:
             return True
         is_keyword = k and after and after[0].text == "=" and before[0].text in ("(", ",", ";")
-        inside = [s for s in self.scopes if s.start < word.at <= s.end]
-        innermost = max(inside, key=lambda s: s.start, default=None)
-        if not is_keyword or innermost is None or innermost.word not in ("(", "{"):
+        if not is_keyword or any(b.at == word.at for b in self._by_name.get(word.text, ())):
             return False
-        return not any(b.at == word.at for b in self.bindings)
+        inside = [s for s in self.scopes if s.start < word.at <= s.end]
+        return max(inside, key=lambda s: s.start).word in ("(", "{")
 
     def comment_before(self, offset: int) -> str:
         lines = self.text[:offset].split("\n")[:-1]
@@ -179,8 +184,9 @@ class Outline:
         """Find scopes and bindings in one pass; scopes end with their `end` or bracket."""
         scope = Scope("", -1)
         self.scopes.append(scope)
+        self._functions.append(scope)
         open_scopes = [scope]
-        declared: list[Word] = []
+        declared: list[tuple[Word, Scope]] = []
         for k, word in enumerate(words):
             scope = open_scopes[-1]
             if word.kind is Keyword and word.text in OPENERS:
@@ -202,35 +208,36 @@ class Outline:
             elif word.text in ("=", "∈", "in"):
                 self._assignment(words, k, scope)
             elif word.text == ".=" and k and words[k - 1].is_first and words[k - 1].is_name:
-                declared.append(words[k - 1])
+                declared.append((words[k - 1], self._home(words[k - 1].at)))
             elif k and words[k - 1].text == "catch" and word.is_name and not word.is_first:
                 self._bind(word, "variable", scope)
             elif word.text == "->" and k:
                 self._lambda(words, k, scope)
         self._join()
-        for word in declared:  # a tensor of the kernel's own
-            if word.text not in self.visible(word.at):
-                self._bind(word, "variable", self._home(word.at))
+        for word, scope in declared:  # a tensor of the kernel's own
+            if self.meaning(word.text, word.at) is None:
+                self._bind(word, "variable", scope)
 
     def _open(self, word: Word, parent: Scope, end: int = 1 << 60) -> Scope:
         scope = Scope(word.text, word.at, end, parent)
         self.scopes.append(scope)
+        if word.text in _FUNCTIONS:
+            self._functions.append(scope)
         return scope
 
     def _bind(self, word: Word, kind: str, scope: Scope, until: int = 0) -> None:
         self.bindings.append(Binding(word.text, word.at, kind, scope, until))
+        self._by_name.setdefault(word.text, []).append(self.bindings[-1])
 
     def _home(self, at: int) -> Scope:
-        """The scope that an assignment binds in: the function around it, or the whole text."""
-        found = (s for s in self.scopes if s.word in ("", *_FUNCTIONS) and s.start < at <= s.end)
-        return max(found, key=lambda s: s.start)
+        """The scope that an assignment binds in: the function around it, or the whole text. Places come in
+        order, so what has ended is left out."""
+        self._functions = [s for s in self._functions if at <= s.end]
+        return max((s for s in self._functions if s.start < at), key=lambda s: s.start)
 
     def _join(self) -> None:
         """An assignment in a function changes a variable of a function around it, if that has one."""
-        by_name: dict[str, list[Binding]] = {}
-        for binding in self.bindings:
-            by_name.setdefault(binding.name, []).append(binding)
-        for bindings in by_name.values():
+        for bindings in self._by_name.values():
             for binding in sorted(bindings, key=lambda b: b.scope.start):
                 if binding.kind == "variable" and binding.scope.word in _FUNCTIONS:
                     inside = binding.scope.start - 1
@@ -324,6 +331,14 @@ class Outline:
             self._bind(words[at], "parameter", inner)
 
 
+def _factors(number: str) -> re.Match[str] | None:
+    """The number and the name of `2x`. The parser is imported for it: the prompt begins without."""
+    from finchlang.text.lines import FACTORS
+    from finchlang.text.literals import is_float
+
+    return None if is_float(number) else FACTORS.match(number)
+
+
 def _words(text: str) -> Iterator[Word]:
     is_first = True
     for at, kind, value in FinchLexer().get_tokens_unprocessed(text):
@@ -334,8 +349,8 @@ def _words(text: str) -> Iterator[Word]:
             inside = at + value.index(code, 1)
             yield from (replace(w, at=inside + w.at, is_first=False) for w in _words(code))
         else:
-            found = FACTORS.match(value) if kind in Number else None
-            if found is not None and not is_float(value):  # `2x`
+            found = _factors(value) if kind in Number else None
+            if found is not None:  # `2x`
                 yield Word(at, kind, found[1], is_first)
                 at, value, is_first = at + len(found[1]), found[2], False
                 kind = Keyword if value in KEYWORDS else Name
@@ -372,7 +387,8 @@ def _expression_end(words: list[Word], k: int) -> int:
     """The end of the expression that begins at the k-th word."""
     opened: list[str] = []
     before: Word | None = None
-    for word in words[k:]:
+    for at in range(k, len(words)):
+        word = words[at]
         is_block = word.kind is Keyword and word.text in OPENERS
         if not opened and before is not None:
             is_operand = word.is_name or word.kind in Number or word.kind in String

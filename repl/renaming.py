@@ -17,7 +17,7 @@ def nameable(outline: Outline, offset: int) -> Word:
     word = outline.name_at(offset)
     if word is None:
         raise FinchError("unknown name", "there is no name of a variable, function or index here")
-    if word.text in outline.visible(word.at):
+    if outline.meaning(word.text, word.at) is not None:
         return word
     what = "is a word of the language" if word.text in words() else "is bound nowhere in this file"
     raise FinchError("unknown name", f"`{word.text}` {what}")
@@ -34,7 +34,8 @@ def renamed(outline: Outline, offset: int, name: str) -> list[Word]:
     found = outline.references(word)
     if name == word.text:
         return []
-    bound = outline.visible(word.at)[word.text]
+    bound = outline.meaning(word.text, word.at)
+    assert bound is not None
     if bound.kind == "parameter" and (use := outline.label(word.text)) is not None:
         line = outline.text.count("\n", 0, use.at) + 1
         message = f"`{word.text}` is also the name of a keyword argument in line {line}"
@@ -47,7 +48,7 @@ def renamed(outline: Outline, offset: int, name: str) -> list[Word]:
     after = Outline(new)
     first = after.name_at(places[0])
     is_same = first is not None and [w.at for w in after.references(first)] == places
-    is_seen = any(name in outline.visible(each.at) for each in found)
+    is_seen = any(outline.meaning(name, each.at) for each in found)
     lets = (b for b in outline.bindings if b.name == name and b.scope.word == "let")
     if not is_same or is_seen or any(bound.scope.has(b.at) for b in lets):  # a `let` hides nothing
         raise FinchError("unknown name", f"`{name}` is taken where `{word.text}` is used")

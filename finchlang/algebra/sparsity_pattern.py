@@ -57,15 +57,18 @@ class Spaces:
     def __init__(self, formats: Formats):
         self.formats = formats
 
-    def at_fills(self, node: ast.Node, is_everywhere: bool = False) -> ast.Node:
+    def at_fills(
+        self, node: ast.Node, is_everywhere: bool = False, given: Mapping[ast.Node, ast.Node] = {}
+    ) -> ast.Node:
         """An expression where none of its operands is stored: a literal, if it depends on nothing else
-        there. `is_everywhere`: tensors that store all places are at their fills, too."""
+        there. `is_everywhere`: tensors that store all places are at their fills, too. `given`: what names
+        are there; it is put in last, and not looked at once more, as names of names grow exponentially."""
 
         def change(node: ast.Node) -> ast.Node:
             fill = self.fill(node, is_everywhere) if isinstance(node, ast.Access) else None
             return fill or node
 
-        return simplify(trees.rewrite_bottom_up(change, node))
+        return simplify(trees.substitute(trees.rewrite_bottom_up(change, node), dict(given)))
 
     def fill(self, access: ast.Access, is_everywhere: bool = False) -> ast.Literal | None:
         """What an access is where nothing is stored; None if all is, unless `is_everywhere`."""
@@ -213,12 +216,12 @@ def results(
     """The assignments made where nothing is stored, with their values, and whether that is certain."""
     match node:
         case ast.Assign(_, _, value):
-            yield node, spaces.at_fills(trees.substitute(value, dict(given))), True
+            yield node, spaces.at_fills(value, given=given), True
         case ast.Define(variable, value, body):
-            value = trees.substitute(value, dict(given))
+            value = spaces.at_fills(value, given=given)
             yield from results(body, spaces, {**given, variable: value})
         case ast.Sieve(condition, body):
-            found = spaces.at_fills(trees.substitute(condition, dict(given)))
+            found = spaces.at_fills(condition, given=given)
             if not _is(found, False):
                 for assign, value, is_certain in results(body, spaces, given):
                     yield assign, value, is_certain and _is(found, True)
@@ -294,8 +297,7 @@ def _varying(name: str, value: ast.Node, assign: ast.Assign) -> FinchError:
         ast.Index: "differs from place to place",
         ast.Variable: "is a number that is known at the call only",
     }
-    is_operand = [n for n in trees.walk(value) if type(n) in whys and operator(n) is None]
-    culprit = is_operand[0] if is_operand else value
+    culprit = next((n for n in trees.walk(value) if type(n) in whys and operator(n) is None), value)
     what = pretty(culprit.tensor if isinstance(culprit, ast.Access) else culprit)
     why = whys.get(type(culprit), "is not the same everywhere")
     message = f"`{name} .= _` finds no fill for where nothing is stored: `{what}` {why}"

@@ -69,7 +69,8 @@ class PlaceCounts:
 
 class Counts:
     """Expected numbers of coordinate tuples that loops visit, which do nothing where they are `absent`, a
-    formula over numbers of operands. Those `followed` are looked up, and so do not restrict the loops."""
+    formula over numbers of operands. Those `followed` are looked up, and so do not restrict the loops.
+    Loops are over indices of operands, and those `kept` and `reduced`, which operands need not have."""
 
     def __init__(
         self,
@@ -78,9 +79,10 @@ class Counts:
         absent: Where,
         kept: int,
         followed: frozenset[int] = frozenset(),
+        reduced: int = 0,
     ):
         self.places, self.operands, self.absent, self.kept = places, operands, absent, kept
-        self.followed, self.every = followed, kept
+        self.followed, self.every = followed, kept | reduced
         for operand in operands:
             self.every |= operand.mask
         self.sparse = [o for k, o in enumerate(operands) if o.is_sparse and k not in followed]

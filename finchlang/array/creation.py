@@ -89,7 +89,7 @@ def full(
     sizes = sizes_of(shape)
     if any([size < 0 for size in sizes]):
         raise ValueError(f"an array of shape {sizes}: a size is not negative")
-    if isinstance(fill_value, Array):
+    if isinstance(fill_value, (Array, np.ndarray)):
         fill_value = todense(fill_value)[()]
     own = type_of_value(fill_value)
     if own is None:

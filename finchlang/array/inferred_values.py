@@ -12,6 +12,7 @@ from finchlang.base.errors import FinchError
 from finchlang.base.records import record
 from finchlang.levels.element import typed_literal
 from finchlang.levels.level import level_of
+from finchlang.operators.operator import wrong_count
 from finchlang.operators.operator_table import operator
 from finchlang.syntax.nodes import Call, Literal, Node, Variable
 from finchlang.syntax.types import TYPES, Bool, Pair, PairType, Type
@@ -92,12 +93,12 @@ def identity_of(op: Any, type: Type) -> Literal:
 
 
 @lru_cache(4096)
-def reduced(op: Any, given: Values, count: int | None = None) -> Values:
+def reduced(op: Any, given: Values, count: int = 0) -> Values:
     """The Values of a reduction of an array with these; with a `count` of elements along the axes, a fill
     that is not the identity is reduced, too, if the operator has a law for it."""
     start, row = identity_of(op, given.type), operator(op_node(op))
     found = values_of(start, given.is_fill and given.fill == start)
-    if count is None or found.is_fill or not count or row is None:
+    if found.is_fill or not count or row is None or not (row.commutative and row.associative):
         return found
     if row.right_idempotent:
         return result_of(op, values_of(start, True), given)
@@ -113,6 +114,9 @@ def reduced(op: Any, given: Values, count: int | None = None) -> Values:
 def result_of(op: Any, *args: Values) -> Values:
     """The Values of `op` of arguments with these: with a fill if all have one, or if the fills of some
     decide it whatever others are (`0 * x`). Raises TypeError for types that it does not take."""
+    row = operator(op_node(op))
+    if row is not None and not row.arity[0] <= len(args) <= row.arity[1] and not row.associative:
+        raise TypeError(wrong_count(row.name, row.arity, len(args), None).message)
     fills = [v.fill if v.is_fill else Variable(f"x{k}", type=v.type) for k, v in enumerate(args)]
     call = Call(op_node(op), tuple(fills))
     try:
@@ -137,9 +141,7 @@ def is_kept(op: Any, args: tuple[Values, ...], place: int, found: Values) -> boo
     another number, and for both signs of fills that are 0; and knowing it makes nothing quicker."""
 
     def other(k: int, values: Values, value: Any) -> Values:
-        type = values.type
-        changed = values_of(typed_literal(type.wrap(value), type), True)
-        return result_of(op, *args[:k], changed, *args[k + 1 :])
+        return result_of(op, *args[:k], _known(values.type, value), *args[k + 1 :])
 
     number, row = args[place].fill.value, operator(op_node(op))
     if row is None or number in row.quick:
@@ -147,6 +149,23 @@ def is_kept(op: Any, args: tuple[Values, ...], place: int, found: Values) -> boo
     near = [] if args[place].type is Bool else [number + 1, number - 1]
     if not any([other(place, args[place], value) is found for value in near]):
         return False
-    zeros = [(k, v) for k, v in enumerate(args) if v.is_fill and k != place and v.fill.value == 0.0]
-    opposite = [other(k, v, -v.fill.value) for k, v in zeros if v.type.is_float]
-    return all([values.fill.value == found.fill.value for values in opposite])
+    return is_even(op, args)
+
+
+def is_even(op: Any, args: tuple[Values, ...]) -> bool:
+    """Whether the result of `op` is the same for both signs of fills that are 0: they are one fill."""
+
+    def results(k: int, number: int) -> list[Any]:
+        known = [_known(values.type, number) for values in args]
+        given = [v if v.is_fill else other for v, other in zip(args, known, strict=True)]
+        zeros = [_known(args[k].type, zero) for zero in (0.0, -0.0)]
+        found = [result_of(op, *given[:k], zero, *given[k + 1 :]).fill.value for zero in zeros]
+        return [value if value == value else None for value in found]
+
+    zeros = [k for k, v in enumerate(args) if v.type.is_float and v.is_fill and not v.fill.value]
+    pairs = [results(k, number) for k in zeros for number in (1, -1)]
+    return all([one == other for one, other in pairs])
+
+
+def _known(type: Type, value: Any) -> Values:
+    return values_of(typed_literal(type.wrap(value), type), True)

@@ -125,7 +125,8 @@ class LoopNest:
         """What is expected of loops, with reads that are looked up, by number."""
         places = PlaceCounts([float(self.extents[index]) for index in self.indices])
         kept = (1 << len(self.kept)) - 1
-        return Counts(places, self.operands, self.absent, kept, followed)
+        every = (1 << len(self.indices)) - 1
+        return Counts(places, self.operands, self.absent, kept, followed, every)
 
 
 def absence_of(

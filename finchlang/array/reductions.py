@@ -12,7 +12,7 @@ from finchlang.array.expression import Array, Expression, Reduce, apply, convert
 from finchlang.array.operands import as_expression
 from finchlang.array.promotion import floating, normalized_axes, type_of
 from finchlang.array.reshaping import with_axes
-from finchlang.syntax.types import Int64, UInt64
+from finchlang.syntax.types import Bool, Int64, UInt64
 
 __all__ = ["all", "any", "count_nonzero", "max", "mean", "min", "prod", "std", "sum", "var"]
 
@@ -28,15 +28,17 @@ def _count(arg: Expression, axes: tuple[int, ...]) -> int:
     return math.prod([arg.shape[axis] for axis in axes])
 
 
-def _summed(op: str, name: str) -> Callable[..., Array]:
-    """Sums and products are of 64 bits for integers (array API standard)."""
+def _summed(op: str, of_bools: str, name: str) -> Callable[..., Array]:
+    """Sums and products are of 64 bits for integers (array API standard); `of_bools` is the operator where
+    booleans are asked for."""
 
     def function(x: Any, /, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Array:
         arg = as_expression(x)
         type = arg.values.type
         wide = type if type.is_float else UInt64 if type.kind == "uint" else Int64
         wanted = wide if dtype is None else type_of(dtype)
-        return Array(reduced(op, converted(arg, wanted), axis, keepdims))
+        chosen = of_bools if wanted is Bool else op
+        return Array(reduced(chosen, converted(arg, wanted), axis, keepdims))
 
     return named(function, name, f"The {name} over some axes, or all.")
 
@@ -59,7 +61,7 @@ def _logical(op: str, name: str) -> Callable[..., Array]:
     return named(function, name, f"The {name} over some axes, or all.")
 
 
-sum, prod = _summed("+", "sum"), _summed("*", "prod")
+sum, prod = _summed("+", "||", "sum"), _summed("*", "&&", "prod")
 min, max = _extreme("min"), _extreme("max")
 any, all = _logical("||", "any"), _logical("&&", "all")
 
@@ -101,7 +103,10 @@ def _var(x: Any, axis: Any, correction: float, keepdims: bool, dtype: Any = None
 
 def _float(x: Any, dtype: Any) -> Expression:
     arg = as_expression(x)
-    return converted(arg, floating(arg.values.type) if dtype is None else type_of(dtype))
+    wanted = floating(arg.values.type) if dtype is None else type_of(dtype)
+    if wanted is Bool:
+        raise TypeError("means and deviations are numbers, and are not computed as Bools")
+    return converted(arg, wanted)
 
 
 def _mean(arg: Expression, axis: Any, keepdims: bool, correction: float = 0) -> Expression:

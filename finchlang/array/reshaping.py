@@ -181,13 +181,17 @@ def reshape(x: Any, /, shape: Any, *, order: str = "C", copy: bool | None = None
 
 
 def sizes_of(shape: Any) -> tuple[int, ...]:
-    """A shape given as an integer or as several. Raises TypeError for a size that is no integer."""
+    """A shape given as an integer or as several. Raises TypeError for a size that is no integer, ValueError
+    for one that is too large."""
     with suppress(TypeError):
-        return (index(shape),)
+        shape = (index(shape),)
     try:
-        return tuple([index(size) for size in shape])
+        found = tuple([index(size) for size in shape])
     except TypeError:
         raise TypeError(f"sizes are integers, not {shape}") from None
+    if max(found, default=0) > MOST:
+        raise ValueError(f"shape {found}: an axis has 2^62 places at most")
+    return found
 
 
 def _wanted(old: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -168,6 +168,8 @@ class _Sizes:
                 return self.inputs[name, mode]
             case ast.Call(ast.Variable(name), args):
                 return OPERATORS[name].build(*map(self.expression, args))
+            case ast.Extent():
+                raise FinchError("type", "a size is a number, not a range")
         raise Bug(f"{node!r} is no size")
 
     def of(self, values: Mapping[str, Any]) -> tuple[int, ...]:

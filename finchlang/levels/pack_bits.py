@@ -62,7 +62,7 @@ class PackBits(RunList):
     def region(self, fiber: Fiber, q: Expr) -> ast.Node:
         def either(host: Host) -> ast.Node:
             is_run, first, base = self._held(host, fiber, q)
-            literal = lp.Lookup(lambda host, i: fiber.child(host.let(add(base, i), "position")))
+            literal = lp.Lookup(lambda host, i: fiber.child(add(base, i)))
             return lp.Switch(is_run, lp.Run(fiber.child(first)), literal)
 
         return lp.delayed(either)

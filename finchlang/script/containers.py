@@ -282,6 +282,9 @@ FUNCTIONS.add(
 def _is_in(item: Any, value: Any) -> bool:
     if isinstance(value, str):
         return isinstance(item, str) and item in value
+    if isinstance(value, dict) and not isinstance(item, types.Pair):
+        hint = "`haskey(d, k)` tells whether there is a key, `x in values(d)` a value"
+        raise FinchError("type", "a dictionary has pairs", hint=hint)
     if isinstance(value, data.FinchRange) and data.is_number(item):
         is_plain = type(value.start) is type(value.stop) is int and value.step == 1
         return item in range(value.start, value.stop + 1) if is_plain else item in [*value]

@@ -121,7 +121,8 @@ class Evaluator(Calls):
             try:
                 return run_kernel(node, env)
             except FinchError as error:
-                raise named(error, env) if error.kind == "unknown name" else error from None
+                is_told = error.kind in ("unknown name", "dimension")
+                raise named(error, env) if is_told else error from None
 
         return placed(node.span, run)
 

@@ -319,6 +319,10 @@ def named(error: FinchError, env: Environment) -> FinchError:
     span = error.span
     if span is None or isinstance(error.hint, Hint):
         return error
+    if error.kind == "dimension":
+        if error.hint is None and error.message.startswith("the extent given is"):
+            error.hint = "a loop over a part of a dimension marks its index: `x[~i]` for `x[i]`"
+        return error
     name, _, call = span.text.partition("(")
     names = {*env.names()}
     if not is_foreign(name) and (guess := did_you_mean(name, names)):

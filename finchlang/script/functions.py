@@ -4,6 +4,7 @@ and Python's exceptions in a call as FinchErrors."""
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -168,6 +169,10 @@ _KINDS: dict[type[Exception], str] = {
 }
 #: the exceptions that Python and NumPy raise for a user's operands
 PYTHON_FAULTS = tuple(_KINDS)
+#: what Python says of another number of arguments than a function has
+_IS_OF_A_CALL = re.compile(
+    "positional arg|takes (no|at least|exactly)|an argument|unpack|index out"
+)
 
 
 def fault(error: Exception, what: str, span: Span | None) -> FinchError:
@@ -175,6 +180,8 @@ def fault(error: Exception, what: str, span: Span | None) -> FinchError:
     if isinstance(error, BrokenPipeError):
         raise error
     kind = next(name for type, name in _KINDS.items() if isinstance(error, type))
+    if _IS_OF_A_CALL.search(str(error)):  # which names what is inside, not what was called
+        return FinchError("type", f"{what} does not take these", span)
     told = f"{what} does not take these: {error}"
     return FinchError(kind, "there is no memory for it" if kind == "resource" else told, span)
 

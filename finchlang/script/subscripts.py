@@ -135,8 +135,10 @@ def set_subscript(target: Any, indices: list[Any], value: Any, spreads: bool = F
         raise FinchError("access order", message, hint=hint)
     if not array.flags.writeable:
         raise FinchError("type", "this array is read-only")
-    kept = type_of_dtype(array.dtype)
-    found = _of_size(value, array[subscripts].shape, spreads)
+    kept, shape = type_of_dtype(array.dtype), array[subscripts].shape
+    if kept and not shape and (data.is_array(value) or data.is_vector(value)):
+        raise FinchError("dimension", f"{kind_of(value)} is assigned to one entry")
+    found = _of_size(value, shape, spreads)
     array[subscripts] = found if kept is None else _storable(found, kept)
 
 

@@ -204,7 +204,10 @@ def elementwise(function: Any, args: list[Any], apply: Callable[..., Any]) -> An
         shape = np.broadcast_shapes(*[s[::-1] for s in known])[::-1]
     except ValueError:
         raise no_match(*filter(None, known)) from None
-    are_plain = all(type(a) in (int, float) or getattr(a, "dtype", None) in _PLAIN for a in args)
+    kinds = [None if isinstance(a, Type) else getattr(a, "dtype", None) for a in args]
+    are_plain = all(
+        type(a) in (int, float) or k in _PLAIN for a, k in zip(args, kinds, strict=True)
+    )
     parts = [a if s is None else _spread(a, shape) for a, s in zip(args, shapes, strict=True)]
     by_numpy = data.BY_NUMPY.get(function.name) if isinstance(function, Operator) else None
     if by_numpy is not None and are_plain and len(parts) == 2:
@@ -223,7 +226,7 @@ def _rounded(function: Any, args: list[Any]) -> np.ndarray | None:
     """`floor.(x)` and `floor.(Int64, x)` of an array of Float64; None for others, and if one number does
     not fit the type."""
     round = data.ROUNDING.get(function.name) if isinstance(function, data.Builtin) else None
-    *type, x = args
+    *type, x = args or [None]
     if round is None or not isinstance(x, np.ndarray) or x.dtype != np.float64 or len(type) > 1:
         return None
     found = np.asfortranarray(round(x))

@@ -109,13 +109,21 @@ def _from_scipy(matrix: Any) -> Tensor | SwizzledTensor:
     if ptr.dtype != idx.dtype:  # SciPy fails to sort such a matrix
         ptr, idx = ptr.astype(np.int64), idx.astype(np.int64)
         matrix.indptr, matrix.indices = ptr, idx
+    # as SciPy has noted it, perhaps before the indices were changed
+    is_noted = matrix.has_canonical_format or matrix.has_sorted_indices
     matrix = _in_order(matrix, (data, idx, ptr))
     # kernels index by copies, which nobody else can change after the check
     ptr, idx = aligned_copy(matrix.indptr), aligned_copy(matrix.indices)
     memory = Memory.borrowed((rows, fibers), (ptr, idx, matrix.data), (int(ptr[-1]),))
     format = matrix_format(matrix.data.dtype, idx.dtype, matrix.format == "csr")
     tensor = tensor_over(format, memory, checked=False)
-    tensor.validate()
+    try:
+        tensor.validate()
+    except FinchError:
+        if not is_noted:
+            raise
+        matrix.has_canonical_format = matrix.has_sorted_indices = False
+        return _from_scipy(matrix)
     return tensor
 
 

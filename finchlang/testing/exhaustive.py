@@ -77,6 +77,10 @@ class Covered:
         said += f", {self.unproven} not shown equal" if self.unproven else ""
         return "\n".join([said, *self.wrong[:3]])
 
+    @property
+    def json(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name != "ways"}
+
 
 @record
 class Operand:
@@ -242,10 +246,10 @@ class Small:
                     for each in places:
                         rest, at = divmod(rest, len(each))
                         chosen.append(each[at])
-                    if with_fill and FILL not in chosen:
-                        continue
                     if time.process_time() > end:
                         break
+                    if with_fill and FILL not in chosen:
+                        continue
                     self.is_interpreted, self.numbers = k % interpreted == 0, numbers
                     self.pattern(sizes, cells, chosen)
                     done += 1
@@ -410,11 +414,10 @@ def kernels(
 
 def exhaustive(
     text: str, name: str, largest: int, seconds: float = 60.0, args: Sequence[str] = ()
-) -> list[Covered]:
-    """Run each kernel of a script on all operands up to a size, within `seconds` in all; returns what was
-    run of each. Raises FinchError for a script that is wrong."""
+) -> Iterator[Covered]:
+    """Run each kernel of a script on all operands up to a size, within `seconds` in all; gives what was run
+    of each, when it was. Raises FinchError for a script that is wrong."""
     found = kernels(text, name, args)
-    end, done = time.process_time() + seconds, []
+    end = time.process_time() + seconds
     for k, small in enumerate(found):
-        done.append(small.run(largest, (end - time.process_time()) / (len(found) - k)))
-    return done
+        yield small.run(largest, (end - time.process_time()) / (len(found) - k))

@@ -118,6 +118,8 @@ def run_case(seed: int, options: Options, cover: Coverage | None = None) -> tupl
     for refusal in comparison.errors.values():
         if refusal.span is None:
             return DIFFERS, f"an error that says no place: {refusal}"
+        if refusal.kind == "syntax":
+            return DIFFERS, f"a generated script is no program: {refusal}"
         return REFUSED, refusal.kind
     return RUN, ""
 

@@ -107,6 +107,21 @@ def test_unsorted_parts_that_are_read_only(kind: str) -> None:
     np.testing.assert_array_equal(A.indices, before)
 
 
+@pytest.mark.parametrize("kind", [scipy.sparse.csc_matrix, scipy.sparse.csr_array])
+def test_indices_that_are_changed_after_scipy_has_noted_their_order(kind: Any) -> None:
+    matrix = kind(np.array([[1.0, 2.0, 0.0], [3.0, 4.0, 5.0], [0.0, 0.0, 6.0]]))
+    assert matrix.has_canonical_format
+    session = Session()
+    session["A"] = matrix
+    session.run("s = Scalar(0.0)")
+    for swapped in ([1, 0], [0, 0]):  # in another order, then one of them twice
+        matrix.indices[:2] = swapped
+        dense = matrix.toarray()
+        session.run("@finch (s .= 0; for j = _, i = _; s[] += A[i, j] * (i + 10j) end)")
+        expected = sum(dense[i, j] * (i + 1 + 10 * (j + 1)) for i in range(3) for j in range(3))
+        assert session["s"].value == expected
+
+
 @pytest.mark.parametrize("is_known", [False, True])
 @pytest.mark.parametrize(
     ("part", "change"),

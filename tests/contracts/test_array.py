@@ -358,6 +358,9 @@ def large() -> Any:
         (lambda m: xp.astype(m, np.float16), TypeError, "float16"),
         (lambda m: xp.full(2, "x"), TypeError, "no number"),
         (lambda m: xp.map_elements("strange", m), TypeError, "no operator strange"),
+        (lambda m: xp.map_elements("sin", m, m), TypeError, "`sin` takes 1 argument, not 2"),
+        (lambda m: xp.mean(m, dtype=bool), TypeError, "not computed as Bools"),
+        (lambda m: xp.zeros(2**63), ValueError, "2.62 places at most"),
         (lambda m: m["x"], TypeError, "an axis is indexed by"),
         (lambda m: m[1.5], TypeError, "an axis is indexed by"),
         (lambda m: m[0, True], TypeError, "an axis is indexed by"),
@@ -445,6 +448,7 @@ def test_numbers_without_bounds() -> None:
     for k in (huge, -huge, 10**30, -(10**30)):
         assert np.array_equal(xp.todense(xp.tril(m, k)), a * (k > 0))
         assert np.array_equal(xp.todense(xp.triu(m, k)), a * (k < 0))
+    assert xp.full(2, np.array(3)).todense().tolist() == [3, 3]
     assert xp.logical_and(np.array([1, 0], np.int8), 2**40).todense().tolist() == [True, False]
     assert np.array_equal(xp.todense(m[::huge]), a[:1])
     assert np.array_equal(xp.todense(m[:, ::-huge]), a[:, ::-huge])

@@ -480,6 +480,10 @@ def test_fills_are_reduced_apart_where_all_else_is_the_same() -> None:
         text = xp.plan(make(x, xp))
         assert "x0[i, j] != 0.0" in text or "x0[j, i] != 0.0" in text
         np.testing.assert_allclose(xp.todense(make(x, xp)), make(dense, np), rtol=1e-12, atol=1e-20)
+    # what is sparse in one part, and beside a dense array in another
+    full = np.where(dense > 0, 0.0, 7.0)
+    found = xp.todense(xp.max(xp.exp(x * xp.asarray(full) - row) - (x - row), axis=0))
+    np.testing.assert_allclose(found, np.max(np.exp(-row) - (dense - row), axis=0), rtol=1e-12)
     # both signs of a stored zero are one fill, but where a function tells them apart
     zeros = sp.csr_array((np.array([-0.0]), np.array([0]), np.array([0, 1, 1])), shape=(2, 2))
     signs = xp.max(xp.copysign(column[:2], xp.asarray(zeros)), axis=1)
@@ -490,3 +494,10 @@ def test_elements_between_those_that_are_stored_have_the_fill() -> None:
     """Of dense levels within sparse ones, where it is a number that the kernel does not know."""
     found = xp.compute(xp.asarray(A, format="SparseList(Dense(Element(0.0)))") + 0.3)
     np.testing.assert_array_equal(found.to_numpy(), A + 0.3)
+
+
+def test_an_index_that_masks_alone_have_is_a_loop() -> None:
+    """No operand has the index that the product of two triangles is summed over."""
+    triangle = xp.triu(xp.broadcast_to(xp.asarray(np.asarray(3)), (4, 4)))
+    wanted = np.triu(np.full((4, 4), 3))
+    np.testing.assert_array_equal(xp.todense(triangle @ triangle.T), wanted @ wanted.T)

@@ -96,6 +96,7 @@ KERNELS: dict[str, tuple[Make, int, float]] = {
     "loops with a tensor each": (of("Y@ .= 0; for i = _; Y@[i] += A[i] end"), 30, 2.1),
     "statements": (of("y[i] += A[i] * @.5", IN_LOOP), 30, 2.1),
     "sieves": (of("if x[i] != @\ny[i] += 1 end", IN_LOOP), 30, 2.1),
+    "statements under masks": (of("if i >= @\ny[i] += A[i] end", IN_LOOP), 5, 3),
     "nested sieves": (of("if x[i] != @\ny[i] += @\n", IN_LOOP, 1), 30, 2.1),
     "nested definitions": (of("let t@ = x[i] + @\ny[i] += t@", IN_LOOP, 1), 30, 2.1),
     "elseif": (

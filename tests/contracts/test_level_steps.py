@@ -344,8 +344,20 @@ def test_where_two_meet_no_more_steps_than_by_the_rules_of_the_paper(one: str) -
             assert ours <= 1.05 * theirs, (text, other, ours, theirs)
 
 
-@pytest.mark.parametrize("what", ["A[i] * B[i] + C[i]", "A[i] * B[i] + C[i] * D[i]"])
-@pytest.mark.parametrize("one, other", [*zip(MET[:5], MET[2:5] + MET[:2], strict=True)])
+PACKED = ("A[i] * B[i] * C[i]", "PackBits", "Dense"), ("A[i] + B[i] + C[i]", "PackBits", "Dense")
+
+
+@pytest.mark.parametrize(
+    "what, one, other",
+    [
+        *PACKED,
+        *(
+            (what, one, other)
+            for what in ("A[i] * B[i] + C[i]", "A[i] * B[i] + C[i] * D[i]")
+            for one, other in zip(MET[:5], MET[2:5] + MET[:2], strict=True)
+        ),
+    ],
+)
 def test_sums_of_products_take_no_more_steps_either(what: str, one: str, other: str) -> None:
     formats = zip("ABCD", (one, other) * 2, range(1, 5), strict=True)
     values = sums(**{name: met(level, seed) for name, level, seed in formats if name in what})

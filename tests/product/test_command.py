@@ -244,6 +244,13 @@ def test_commands_of_other_tools_have_our_way(
     assert f"there is no `{typed}`" in (said := capsys.readouterr().err) and way in said
 
 
+def test_options_after_the_file_are_told(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([write("println(1)"), "--engine", "warp"]) == 0
+    assert "note: `--engine` stands after the file" in capsys.readouterr().err
+    assert main([write("println(ARGS)"), "--engine", "warp"]) == 0
+    assert "note" not in capsys.readouterr().err
+
+
 def test_a_kernel_found_on_disk_gives_its_notes(
     tmp_path: Path, write: Write, capsys: pytest.CaptureFixture[str], monkeypatch
 ) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +128,9 @@ def test_the_command_says_what_it_ran(tmp_path: Path, capsys: pytest.CaptureFixt
     assert main(["diff", str(file), "--exhaustive", "1"]) == 0
     said = "kernel at line 5: 14 of 14 patterns, 14 cases, 0 refused alike, all values of A, x\n"
     assert capsys.readouterr().out == said
+    assert main(["diff", str(file), "--exhaustive", "1", "--json"]) == 0
+    (told,) = json.loads(capsys.readouterr().out)
+    assert (told["patterns"], told["values"], told["wrong"]) == (14, "A, x", [])
 
 
 def test_truth_values_are_both_tried() -> None:
@@ -151,7 +155,7 @@ def test_integers_are_symbols_where_they_are_no_places() -> None:
         "A[i] > B[i] ? A[i] : 1",
         "B[A[i] + 1]",
     )
-    found = exhaustive("\n".join([made, *map(loops.format, texts)]), "integers", 1, 60)
+    found = [*exhaustive("\n".join([made, *map(loops.format, texts)]), "integers", 1, 60)]
     assert [row.values for row in found if not row.numbers] == ["A, B"] * 3
     assert found[2].cases > found[2].patterns and not any(row.wrong for row in found)
     assert not any(row.unproven for row in found)

@@ -19,7 +19,7 @@ from finchlang.array.expression import (
     apply,
     converted,
 )
-from finchlang.array.inferred_values import identity_of, op_node, result_of, values_of
+from finchlang.array.inferred_values import identity_of, is_even, op_node
 from finchlang.array.logical.form import Place
 from finchlang.levels.element import typed_literal
 from finchlang.operators.operator_table import DIFFERS, SELECT, operator
@@ -30,17 +30,20 @@ from finchlang.tensors.formats import modes_of
 WORTH = 0.5
 #: for each mode of a node, which of the whole array it is; None where it has size 1
 Modes = tuple[int | None, ...]
+#: the rest and the body of a node (see `FillsApart`), and what is sparse in it, by its id and modes
+Split = tuple[Expression | None, Expression, dict[tuple[int, Modes], Expression]]
 
 
 class Planner(Protocol):
-    """`made` notes a new node with the Place of each of its sizes, `place` finds that of a node's mode,
-    `part` is the expected part of the places where a node is not its fill."""
+    """`made` notes a new node with the Place of each of its sizes, `place` finds that of a node's mode
+    and `places_of` those of all, `part` is the expected part of the places where a node is not its fill."""
 
     is_choice: bool
 
     def part(self, node: Expression) -> float: ...
     def made(self, node: Expression, places: Sequence[Place]) -> Expression: ...
     def place(self, node: Expression, mode: int) -> Place: ...
+    def places_of(self, node: Expression) -> list[Place]: ...
 
 
 def is_other(node: Expression) -> Expression:
@@ -74,9 +77,8 @@ class FillsApart:
     def __init__(self, planner: Planner, arg: Expression, axes: Sequence[int]):
         self.planner, self.arg, self.axes = planner, arg, {*axes}
         self.kept = [k for k in range(len(arg.shape)) if k not in self.axes]
-        self.sparse: dict[tuple[int, Modes], Expression] = {}
-        self._known: dict[tuple[int, Modes], tuple[Expression | None, Expression]] = {}
-        self.rest, self.body = self.split(arg, tuple(range(len(arg.shape))))
+        self._known: dict[tuple[int, Modes], Split] = {}
+        self.rest, self.body, self.sparse = self.split(arg, tuple(range(len(arg.shape))))
 
     @property
     def is_inside(self) -> bool:
@@ -90,58 +92,52 @@ class FillsApart:
         """Where something is not at its fill; None if nothing is sparse."""
         found = list[Expression]()
         for (_, modes), node in self.sparse.items():
-            own = self.planner.made(is_other(node), places_of(self.planner, node))
+            own = self.planner.made(is_other(node), self.planner.places_of(node))
             found.append(self.made(View(own, modes, self.arg.shape)))
         return reduce(lambda a, b: self.made(apply("||", a, b)), found) if found else None
 
     def made(self, node: Expression) -> Expression:
         """A new node over all modes of the array."""
-        return self.planner.made(node, places_of(self.planner, self.arg))
+        return self.planner.made(node, self.planner.places_of(self.arg))
 
     def of_kept(self, node: Expression) -> Expression:
         """A new node over the modes that are kept, or a number."""
         places = [self.planner.place(self.arg, k) for k in self.kept]
         return self.planner.made(node, places if node.shape else ())
 
-    def split(self, node: Expression, modes: Modes) -> tuple[Expression | None, Expression]:
-        """The rest and the body of a node with these modes."""
+    def split(self, node: Expression, modes: Modes) -> Split:
+        """The rest and the body of a node with these modes, and what is sparse in it."""
         key = id(node), modes
         if key not in self._known:
             self._known[key] = self._split(node, modes)
         return self._known[key]
 
-    def _split(self, node: Expression, modes: Modes) -> tuple[Expression | None, Expression]:
+    def _split(self, node: Expression, modes: Modes) -> Split:
         if not node.shape:
-            return node, node
+            return node, node, {}
         if not self.axes.intersection(modes):
             shape = tuple([self.arg.shape[k] for k in self.kept])
             own = tuple([None if k is None else self.kept.index(k) for k in modes])
-            return self.of_kept(View(node, own, shape)), node
+            return self.of_kept(View(node, own, shape)), node, {}
         if isinstance(node, View):
-            rest, new = self.split(node.args[0], node.read_at(modes, None))
-            if new is not node.args[0]:
-                new = View(new, node.places, node.shape)
-                return rest, self.planner.made(new, places_of(self.planner, node))
-            return rest, node
+            (arg,) = node.args
+            rest, body, sparse = self.split(arg, node.read_at(modes, None))
+            new: Expression = node if body is arg else View(body, node.places, node.shape)
+            return rest, self.planner.made(new, self.planner.places_of(node)), sparse
         if isinstance(node, Map):
             args = [freed(node, arg) for arg in node.args]
-            known = {**self.sparse}
-            rests, bodies = zip(*[self.split(arg, modes) for arg in args], strict=True)
+            rests, bodies, found = zip(*[self.split(arg, modes) for arg in args], strict=True)
             is_new = any([new is not arg for new, arg in zip(bodies, node.args, strict=True)])
             is_full = not node.values.is_fill or self.planner.part(node) > WORTH
-            if (is_new or is_full) and None not in rests and _is_even(node):
-                rest = apply(node.op, *rests, is_dense=True)
-                body = apply(node.op, *bodies, is_dense=True) if is_new else node
-                return self.of_kept(rest), self.planner.made(body, places_of(self.planner, node))
-            self.sparse = known
+            values = tuple([arg.values for arg in node.args])
+            if (is_new or is_full) and None not in rests and is_even(node.op, values):
+                rest = self.of_kept(apply(node.op, *rests, is_dense=True))
+                whole = apply(node.op, *bodies, is_dense=True) if is_new else node
+                body = self.planner.made(whole, self.planner.places_of(node))
+                return rest, body, {k: v for sparse in found for k, v in sparse.items()}
         if node.values.is_fill:
-            self.sparse[id(node), modes] = node
-            return Constant(node.values.fill), node
-        return None, node
-
-
-def places_of(planner: Planner, node: Expression) -> list[Place]:
-    return [planner.place(node, k) for k in range(len(node.shape))]
+            return Constant(node.values.fill), node, {(id(node), modes): node}
+        return None, node, {}
 
 
 def freed(node: Map, arg: Expression) -> Expression:
@@ -154,23 +150,6 @@ def freed(node: Map, arg: Expression) -> Expression:
     return arg if any([v.is_fill and v.fill.value == value for v in others]) else arg.args[0]
 
 
-def _is_even(node: Map) -> bool:
-    """Whether the result is the same for both signs of operands that are 0: they are one fill."""
-    given = [arg.values for arg in node.args]
-
-    def result(k: int, zero: float, number: int) -> Any:
-        types = [values.type for values in given]
-        numbers = [values_of(typed_literal(t.wrap(number), t), True) for t in types]
-        found = [v if v.is_fill else other for v, other in zip(given, numbers, strict=True)]
-        found[k] = values_of(typed_literal(zero, types[k]), True)
-        value = result_of(node.op, *found).fill.value
-        return value if value == value else None
-
-    zeros = [k for k, v in enumerate(given) if v.type.is_float and v.is_fill and not v.fill.value]
-    pairs = [(result(k, 0.0, n), result(k, -0.0, n)) for k in zeros for n in (1, -1)]
-    return all([one == other for one, other in pairs])
-
-
 # -------------------------------------------------------------------------------- reductions
 
 
@@ -180,12 +159,14 @@ def reduced_apart(planner: Planner, node: Reduce) -> Expression:
     (arg,), row, op = node.args, operator(op_node(node.op)), node.op
     unit = identity_of(op, arg.values.type)
     is_plain = arg.values.is_fill and arg.values.fill == unit and planner.part(arg) <= WORTH
-    if is_plain or row is None or not row.right_idempotent and row.repeated is None:
+    if is_plain or row is None or not (row.commutative and row.associative):
+        return node
+    if not row.right_idempotent and row.repeated is None:
         return node
     is_dense = not node.values.is_fill or node.values.fill == unit
 
     def made(new: Expression, like: Expression = node) -> Expression:
-        return planner.made(new, places_of(planner, like) if new.shape else [])
+        return planner.made(new, planner.places_of(like) if new.shape else [])
 
     if is_dense:
         planner.is_choice = True

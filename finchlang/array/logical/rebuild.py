@@ -21,12 +21,12 @@ from finchlang.array.expression import (
 from finchlang.array.inferred_values import identity_of, op_node, result_of
 from finchlang.array.logical.describe import Described
 from finchlang.array.logical.divide import MOST, Division, PlannedNest
-from finchlang.array.logical.fills import reduced_apart
+from finchlang.array.logical.fills import is_other, reduced_apart
 from finchlang.array.logical.form import Factor, Labels, Place, SumProduct, form_of, product_of
 from finchlang.array.logical.stats import Statistics, annihilates
 from finchlang.levels.element import typed_literal
 from finchlang.operators.operator import Operator
-from finchlang.operators.operator_table import DIFFERS, SELECT, operator, referred
+from finchlang.operators.operator_table import SELECT, operator, referred
 
 #: a division is taken where it is expected to take at most this part of the steps of what was written:
 #: costs are estimates
@@ -239,8 +239,7 @@ class LogicalPlanner:
 
     def is_there(self, mask: Factor) -> Expression:
         """Where a mask is not its fill."""
-        fill = Constant(mask.expr.values.fill)
-        return self.made(apply(DIFFERS.name, mask.expr, fill), self.places_of(mask.expr))
+        return self.made(is_other(mask.expr), self.places_of(mask.expr))
 
     def has_sum(self, node: Expression) -> bool:
         """Whether there is a reduction in a node."""

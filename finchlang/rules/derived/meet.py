@@ -425,9 +425,10 @@ class _Meeting:
 
     def _is_worth_it(self, leaders: list[int]) -> bool:
         """Whether a loop of its own while all have an entry pays off: where entries are numbers, without
-        loops within, and not each operand has at most one entry."""
+        loops within, and no operand has one point, nor each at most one entry."""
         found = [a for a in accesses_in(self.term) if id(a.tensor) in self.number]
-        is_long = any(not ((s := self.stretches[k]) and s.is_short) for k in leaders)
+        short = [k for k in leaders if (s := self.stretches[k]) and s.is_short]
+        is_long = len(short) < len(leaders) and not any(self.cursors[k].are_points for k in short)
         return is_long and all(len(a.indices) == 1 for a in found)
 
     def _enter(self, leaders: list[int]) -> None:

@@ -4,7 +4,7 @@ base rules tell all combinations of them apart."""
 
 from __future__ import annotations
 
-from finchlang.algebra.simplify import simplify
+from finchlang.algebra.simplify import is_scope, simplify
 from finchlang.host.engine import Machine, Step, rule
 from finchlang.host.interface import Host
 from finchlang.levels.element import typed_literal
@@ -20,7 +20,7 @@ from finchlang.rules.derived.union_over_a_region import (
     is_of_runs_and_lookups,
 )
 from finchlang.syntax import traversal as trees
-from finchlang.syntax.nodes import Literal, Loop, Node
+from finchlang.syntax.nodes import EMPTY, Block, Literal, Loop, Node
 from finchlang.wrappers.masks import Mask
 
 
@@ -34,18 +34,23 @@ def union(machine: Machine, term: Node, state: State) -> Step | None:
     if f is no literal: E[f(v, v', ...)], v being the tail if the spike ends here, else z;
     if f is z'': E[z'']; ...
 
-    f being the largest expression with several of them whose cases are known. What is a tensor or a
-    fill here goes undecided into the loops within, as one_of(c => tensor, ..., fill), unless nothing is
-    left where it is the fill. Over a region of choices alone, if f is no literal:
-    E[f(access(lookup(i ↦ choice(...)), i), ...)]. Relies on nothing but Simplify, which says what the
-    cases of f are (see `cases`). Choices of tensors wait for what parts them: a mask of a loop within, as
-    that of the rows in which blocks stand."""
+    f being the largest expression with several of them whose cases are known. Statements with no such
+    operand in common are done one after the other. What is a tensor or a fill here goes undecided into the
+    loops within, as one_of(c => tensor, ..., fill), unless nothing is left where it is the fill. Over a
+    region of choices alone, if f is no literal: E[f(access(lookup(i ↦ choice(...)), i), ...)]. Relies on
+    nothing but Simplify, which says what the cases of f are (see `cases`). Choices of tensors wait for what
+    parts them: a mask of a loop within, as that of the rows in which blocks stand."""
     choices = context.find_all(term, Choice)
     region = context.bounded(term)
     tensors = [c for c in choices if gives_tensors(c)]
     waiting = _waiting(term, choices, state.host)
     if waiting is not None:
         return waiting, state
+    apart = _apart(term) if region is None or region[0] is region[1] else []
+    if len(apart) > 1:
+        for part in apart:
+            machine.run(part, state.inside())
+        return EMPTY, state
     if tensors:
         return _of_tensors(machine, term, state, tensors)
     if region is not None and region[0] is not region[1]:
@@ -75,6 +80,24 @@ def _waiting(term: Node, choices: list[Choice], host: Host) -> Node | None:
         return None
     there = {id(c): as_lookup(c).body(host, region[0]) for c in own}
     return context.put(term, there, consume=True)
+
+
+def _apart(term: Node) -> list[Node]:
+    """Statements at one coordinate, each with those that ask for the same operands, in their order: the
+    cases of others would be told apart within each of its cases."""
+    body = term.body if isinstance(term, Loop) else term
+    if not isinstance(body, Block) or is_scope(body):
+        return []
+    groups: list[tuple[set[int], list[Node]]] = []
+    for statement in body.statements:
+        found = {id(x) for x in context.find_looplets(statement) if isinstance(x, (Choice, Spike))}
+        own = [statement]
+        while groups and (not found or not groups[-1][0] or not found.isdisjoint(groups[-1][0])):
+            before, statements = groups.pop()
+            found, own = before | found, statements + own
+        groups.append((found, own))
+    parts = [trees.block(*own) for _, own in groups]
+    return [trees.replace(term, body=p) for p in parts] if isinstance(term, Loop) else parts
 
 
 def _of_tensors(machine: Machine, term: Node, state: State, tensors: list[Choice]) -> Step | None:
