@@ -4,6 +4,7 @@ written apart with NumPy, computes, folded, run and natively; and the laws that 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -16,7 +17,7 @@ from finchlang.denote.typed_values import Failed, number
 from finchlang.host.construct import const
 from finchlang.host.executing import ExecutingHost
 from finchlang.host.ir import Const, Var
-from finchlang.operators.operator_table import OPERATORS, Law, Operator, operator
+from finchlang.operators.operator_table import OPERATORS, Law, Operator, law, operator
 from finchlang.python.session import Session
 from finchlang.syntax.nodes import MISSING, Call, Literal, Variable
 from finchlang.syntax.types import (
@@ -345,3 +346,28 @@ def test_distribution(row: Operator) -> None:
                 inner = folded(OPERATORS[name], b, c)
                 parts = folded(OPERATORS[name], f(a, b), f(a, c))
                 assert f(a, (inner.value, inner.type))[0] == parts.value, (row.name, name, a, b, c)
+
+
+@pytest.mark.parametrize(
+    "row, laws",
+    [
+        ("-", {"associative": True}),
+        ("-", {"commutative": True}),
+        ("-", {"identity": law(0)}),
+        ("+", {"idempotent": True}),
+        ("-", {"right_idempotent": True}),
+        ("+", {"annihilators": (law(0),)}),
+        ("+", {"repeated": "^"}),
+        ("max", {"annihilators": (law(lambda t: t.lowest),)}),
+        ("overwrite", {"commutative": True}),
+        ("-", {"annihilators": (law(0, at=1),)}),
+        ("%", {"annihilators": (law(1, at=2, result=1),)}),
+        ("%", {"involution": True}),
+        ("+", {"undone_by": "+"}),
+        ("*", {"inverse": "-"}),
+    ],
+)
+def test_a_wrong_row_fails(row: str, laws: dict[str, Any]) -> None:
+    """What is above can fail: it does for rows that claim too much."""
+    with pytest.raises((AssertionError, FinchError, TypeError)):
+        check_laws(replace(OPERATORS[row], **laws), LIMITED.get(row, (Int64, Float64)))

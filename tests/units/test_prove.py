@@ -93,6 +93,15 @@ def test_what_the_rules_rely_on_is_proved() -> None:
     assert lesser(n, n) is n
 
 
+def test_what_is_not_known_is_not_proved() -> None:
+    m, n = Var("m", Int64), Var("n", Int64, lower=const(0))
+    assert not at_most(m, n) and not at_most(n, m)
+    assert not less_than(n, n) and at_most(n, n)
+    assert not at_most(const(1), n)
+    assert not at_most(maximum(m, n), n)
+    assert not at_most(n, minimum(m, n))
+
+
 def test_a_sum_is_at_least_its_terms_beside_what_is_not_negative() -> None:
     n, m, x = Var("n", Int64, const(0)), Var("m", Int64, const(0)), Var("x", Int64)
     assert at_most(n, add(n, m))
