@@ -228,15 +228,16 @@ def _coordinates(array: Any, library: str) -> Any:
 def _check_lengths(array: Any) -> None:
     """Raises ValueError for LIL and DIA arrays of which SciPy would read or write beyond the parts, and
     for GCXS arrays whose entries PyData would put into other places."""
-    if array.format == "lil":
+    format = getattr(array, "format", "")  # old versions of PyData have none
+    if format == "lil":
         lists = [[len(row) for row in part] for part in (array.rows, array.data)]
         fits = lists[0] == lists[1] and len(lists[0]) == array.shape[0]
-    elif array.format == "dia":
+    elif format == "dia":
         most = max(np.iinfo(np.int32).max, *array.shape)
         fits = array.data.ndim == 2 and array.offsets.shape == array.data.shape[:1]
         fits = fits and array.offsets.dtype.kind in "iu"
         fits = fits and not np.any((array.offsets > most) | (array.offsets < -most))
-    elif array.format == "gcxs" and array.ndim > 1:
+    elif format == "gcxs" and array.ndim > 1:
         parts, most = (array.data, array.indices, array.indptr), np.iinfo(np.int64).max
         fits = _is_sound(*parts, most, len(array.indptr) - 1)
     else:
