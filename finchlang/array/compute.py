@@ -116,9 +116,11 @@ def _program(
         program = _programs.get(key)
     if program is None:
         magnitudes = _magnitudes(found.nodes)
-        lowering = Lowering(found, is_dense, "none" if found.is_empty else reorder)
+        how = "none" if found.is_empty else reorder
         given = {n: s.format for n, s in zip(found.roots, stored, strict=False) if s}
-        program = lowering.program(roots, given)
+        program = Lowering(found, is_dense, how).program(roots, given)
+        if not program.can_change_fills:
+            program = Lowering(found, is_dense, how, frees=False).program(roots, given)
         trees.check_depth(program.kernel)
         # other counts often give an equal kernel: the same object, so that it is not compiled again
         program = replace(program, kernel=_kernels.setdefault(program.kernel, program.kernel))
@@ -233,10 +235,6 @@ def _with_fill(found: Any, fill: ast.Literal | None) -> Any:
     if fill is None:
         return found
     body = body_of(found)
-    *_, last, _ = body.format.levels()
-    if not last.lists_entries:  # it stores elements of which nothing was written
-        stored = body.memory.arrays[-1]
-        np.putmask(stored, stored == body.format.fill.value, fill.value)
     level = body.format.with_leaf(Element(fill))
     own = found.format
     format = Swizzled(level, own.permutation) if isinstance(own, Swizzled) else level

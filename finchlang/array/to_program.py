@@ -54,6 +54,13 @@ class Program:
     #: how many entries the arrays of small results had the last time
     rooms: dict[str, list[int] | None] = field(default_factory=dict)
 
+    @property
+    def can_change_fills(self) -> bool:
+        """Whether results that are computed with another fill store only what is written, so that no value
+        is taken for that fill."""
+        parts = [[*level_of(form).levels()] for name, form in self.tensors if name in self.fills]
+        return all(level.lists_entries for *_, level, _ in parts)
+
 
 @dataclass
 class _Loops:
@@ -68,8 +75,9 @@ class Lowering:
     """A program being made for the nodes of a graph. Products and sums are reordered first, as far as
     `reorder` allows."""
 
-    def __init__(self, graph: Graph, is_dense: bool, reorder: str):
+    def __init__(self, graph: Graph, is_dense: bool, reorder: str, frees: bool = True):
         self.number_of, self.is_dense, self.reorder = graph.add, is_dense, reorder
+        self.frees = frees  # whether results may be computed with other fills
         self.planner = LogicalPlanner(graph, reorder)
         self.nodes: dict[int, lazy.Expression] = {}
         self.statements: list[ast.Node] = []
@@ -266,7 +274,7 @@ class Lowering:
 
     def freed(self, node: lazy.Expression) -> lazy.Expression:
         """A result with its numbers as arguments."""
-        if not isinstance(node, lazy.Map) or not node.shape:
+        if not self.frees or not isinstance(node, lazy.Map) or not node.shape:
             return node
         found, is_other = with_numbers(self.planner, node, self.is_dense)
         if is_other:

@@ -494,6 +494,11 @@ def test_elements_between_those_that_are_stored_have_the_fill() -> None:
     """Of dense levels within sparse ones, where it is a number that the kernel does not know."""
     found = xp.compute(xp.asarray(A, format="SparseList(Dense(Element(0.0)))") + 0.3)
     np.testing.assert_array_equal(found.to_numpy(), A + 0.3)
+    # a value that stands for the fill of a result that stores only what is written
+    stood_in = -(2**61) - 12345
+    whole = np.array([[stood_in - 7, 0], [0, 4]])
+    found = xp.compute(xp.asarray(whole, format="SparseList(Dense(Element(0)))") + 7)
+    np.testing.assert_array_equal(found.to_numpy(), whole + 7)
 
 
 def test_an_index_that_masks_alone_have_is_a_loop() -> None:
