@@ -212,20 +212,21 @@ def _run(
         session = way.session(args, observer)
         try:
             session.run(text, name)
-            values = {n: session[n] for n in session.names()}
-            for line in unsound(values):  # an invalid tensor cannot be compared
-                found.differ(f"{label}: {line}", "corrupt", label)
-                values = {ERROR: "corrupt"}
+            ended = dict[str, Any]()
         except FinchError as error:
-            values = {ERROR: error.kind}
+            ended = {ERROR: error.kind}
             found.errors[label] = error
         except Exception as error:  # a Bug, or whatever else breaks
-            values = {ERROR: f"{type(error).__name__}: {error}"}
+            ended = {ERROR: f"{type(error).__name__}: {error}"}
             frame = traceback.extract_tb(error.__traceback__)[-1]
             room = re.sub(r".*\bfinchlang\W(\w+).*", r"\1", frame.filename)
             place = f"{room}/{frame.name}"
             line = f"{label} breaks: {type(error).__name__}: {error}"
             found.differ(line, "breaks", label, type(error).__name__, place)
+        values = {n: session[n] for n in session.names()} | ended
+        for line in unsound(values):  # an invalid tensor cannot be compared
+            found.differ(f"{label}: {line}", "corrupt", label)
+            values = {ERROR: "corrupt"}
         return values, session, observer.taken
 
     with ThreadPoolExecutor(way.threads) if way.threads > 1 else nullcontext() as pool:
@@ -257,7 +258,7 @@ def _allow(found: Comparison) -> None:
             names.append("a wrong size, noticed early or late")
         if names:
             found.allowed[names[0]] += 1
-            found.results[label] = {ERROR: others}
+            found.results[label][ERROR] = others
 
 
 def _agreeing(

@@ -107,9 +107,12 @@ class Maker:
         if own is types.Bool or self.chance(0.5):
             return self.value(type)
         if own.is_float:
-            return typed(self.random.choice((0.5, -2.5, 1e30, 1e-30, 127.0, 255.5)), type)
+            return typed(self.random.choice((0.5, -2.5, 1e30, 1e-30, 127.0, 255.5, *SPECIAL)), type)
         ends = max(own.lowest, -own.highest), own.highest, own.highest - 1, 1
         return typed(self.random.choice(ends), type)
+
+    def small_value(self, least: int, type: str) -> str:
+        return typed(self.random.randint(least, 4) if type != "Bool" else True, type)
 
     def element(self, output: bool) -> tuple[str, str]:
         type = self.random.choice(TYPES[self.kind])

@@ -133,7 +133,8 @@ class ExpressionMaker(Maker):
 
     def places_in(self, dim: str, over: str) -> str:
         name, type = f"I{len(self.before)}", self.random.choice(("Int64", "Int32", "UInt8"))
-        places = (self.random.randint(1, self.sizes[dim]) for _ in range(self.sizes[over]))
+        most = self.sizes[dim] + self.chance(0.05)
+        places = (self.random.randint(1, most) for _ in range(self.sizes[over]))
         level = self.random.choice(("Dense", "SparseList", "SparseByteMap", "RunList"))
         given = ", ".join(typed(place, type) for place in places)
         self.before.append(f"{name} = Tensor({level}(Element({typed(1, type)})), [{given}])")

@@ -7,7 +7,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from itertools import product
 
 from finchlang.base.errors import FinchError
@@ -23,6 +23,8 @@ from finchlang.text.print import pretty
 
 #: one seed in so many has NaN, infinities and -0.0 in its data
 SPECIAL = 9
+#: how many operators a script applies to numbers of their own
+EACH = 9
 _TENSOR = re.compile(r"([A-Z])(!?)(?:\[([^\]]*)\]|:([a-z@]*))?(?:@(.*))?")
 #: texts of signs, by kind of program
 _SIGNS = {
@@ -158,7 +160,7 @@ class Writer(ExpressionMaker):
             by_kind = {part[0]: part[1:] for part in token.split("/")[1:]}
             return self.filled(by_kind[self.kind[0]], nest, depth)
         made: dict[str, Callable[[], str]] = {
-            "=": self.sign, "r": lambda: self.sign(True), "O": self.operations,
+            "=": self.sign, "r": lambda: self.sign(True), "O": self.einsum,
             "F": lambda: self.regional(nest), "P": lambda: self.part(nest), "R": lambda: self.rounded(nest),
             "S": lambda: self.permitted(nest, self.new(tuple(nest.indices.values()))),
             "K": lambda: "\n".join(self.form(self.chosen(KERNELS))), "z": lambda: self.zero,
@@ -254,28 +256,50 @@ class Writer(ExpressionMaker):
             given.append(f"{made.name}[{', '.join(self.index_of(nest, d) for d in own)}]")
         return f"{name}({', '.join(given)})"
 
-    def operations(self) -> str:
-        names = [name for name in OPERATORS if operands(name)]
-        third = len(names) // 3
-        own = [f"{self.number}{letter}" for letter in "xyz"]
-        turn = (names[(self.seed + k * third) % len(names)] for k in range(3))
-        return "\n".join(map(self.operation, turn, own))
+    def operations(self) -> tuple[list[str], list[str]]:
+        """A loop with the next operators of the table, and one with an operator that may have no result."""
+        names, own = _walk(), [name for name in _walk() if OPERATORS[name].undefined]
+        turn = [names[(self.seed * EACH + k) % len(names)] for k in range(EACH)]
+        size, sparse = self.random.choice((1, 3, 6)), self.random.randrange(2 * EACH)
+        loop = [self.operation(name, size, k == sparse) for k, name in enumerate(turn)]
+        last = self.operation(own[self.seed % len(own)], size, is_careful=self.chance(0.6))
+        return ["@finch for i = _", *loop, "end"], ["@finch for i = _", last, "end"]
 
-    def operation(self, name: str, own: str) -> str:
-        """An `@einsum` of one operator, on vectors of random element types."""
+    def operation(
+        self, name: str, size: int, is_sparse: bool = False, is_careful: bool = True
+    ) -> str:
+        """An assignment of an operator's result for elements of a vector, to one of its type."""
         types = self.random.choice(operands(name))
-        count, args = self.random.choice((1, 3, 6)), []
+        result = OPERATORS[name].result_type(tuple(TYPES[type] for type in types)).name
+        called, to = self.applied(name, types, size, is_sparse, is_careful), f"O{len(self.before)}"
+        self.before.append(f"{to} = Tensor(Dense(Element({typed(0, result)})), {size})")
+        return f"{to}[i] = {called}"
+
+    def applied(
+        self, name: str, types: tuple[str, ...], size: int, is_sparse: bool, is_careful: bool
+    ) -> str:
+        """An operator applied to elements of vectors, and to literals; a careful one has a result."""
+        is_partial, given = OPERATORS[name].undefined is not None, list[str]()
         for n, type in enumerate(types):
-            is_count = name in COUNTED and n == 2
-            values = [self.value(type) if is_count else self.far_value(type) for _ in range(count)]
-            args.append(f"o{own}{'abc'[n]}")
-            level = self.random.choice(("", "Dense", "SparseByteMap", "RunList"))
-            text = f"[{', '.join(values)}]"
-            made = f"Tensor({level}(Element({values[0]})), {text})" if level else text
-            self.before.append(f"{args[-1]} = {made}")
-        called = pretty(Call(Variable(name), tuple(map(Variable, args))))
-        called = re.sub(r"\b(o\d+[xyz][abc])\b", r"\1[i]", called)
-        return f"@einsum E{own}[i] = {called}"
+            draw = self.value if name in COUNTED and n == 2 else self.far_value
+            if is_partial and is_careful:
+                draw = partial(self.small_value, n)
+            values = [draw(type) for _ in range(size)]
+            given.append(values[0])
+            if n == 0 or self.chance(0.75):
+                text, own = f"[{', '.join(values)}]", f"o{len(self.before)}"
+                level = self.random.choice(("SparseByteMap", "RunList", "SparseList"))
+                text = f"Tensor({level}(Element({values[0]})), {text})" if is_sparse else text
+                self.before.append(f"{own} = {text}")
+                given[-1] = f"{own}[i]"
+        called = pretty(Call(Variable(name), tuple(Variable(f"o{n}") for n in range(len(types)))))
+        return re.sub(r"\bo(\d)\b", lambda m: given[int(m[1])], called)
+
+    def einsum(self) -> str:
+        """An `@einsum` of one operator, which finds the type of the result."""
+        name = self.random.choice(_walk())
+        called = self.applied(name, self.random.choice(operands(name)), 3, self.chance(0.5), True)
+        return f"@einsum E{len(self.before)}[i] = {called}"
 
     # ------------------------------------------------------------------------------------ scripts
 
@@ -315,6 +339,12 @@ def operands(name: str) -> tuple[tuple[str, ...], ...]:
     return tuple(found)
 
 
+@cache
+def _walk() -> tuple[str, ...]:
+    """The operators that have operands, in order."""
+    return tuple(name for name in OPERATORS if operands(name))
+
+
 def _alternatives(text: str) -> list[str]:
     """The alternatives between bars that are not within braces."""
     return re.split(r"\|(?![^{}]*\})", text)
@@ -333,4 +363,5 @@ def generate(seed: int, is_short: bool = False) -> str:
     lines = ["@finch begin", *lines, "end"] if is_nest else []
     if not is_nest or (not is_short and writer.chance(0.6)):
         lines += writer.form(writer.chosen(SCRIPTS))
-    return "\n".join([*writer.before, *lines, ""])
+    first, last = ([], []) if is_short else writer.operations()
+    return "\n".join([*writer.before, *first, *lines, *last, ""])

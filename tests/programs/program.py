@@ -12,6 +12,8 @@ What a program has to do stands in its comments:
     # stores: A 5                the tensor A has so many stored leaves, under all rules
     # notes: part                the next note that is told contains `part`; no other note is told
                                  (`none`: none is)
+    # staged: for is staged      the next that is told of loops and functions that native code has whole
+                                 contains this; nothing else is told
     # rule: Union Pieces         the interpreter applies these rules
     # steps: Loop <= 12          it does so often; `total` are all steps of the host, `load`, `loop`,
                                  `branch` ... those of one kind, `code` the lines of residuals
@@ -75,7 +77,8 @@ HOST = frozenset(
 )
 NAMES = {*HOST, *(r.name for r in RULES), *(s for r in RULES for s in r.steps)}
 _COMMENT = re.compile(
-    r"#\s*(expect|error|engines|options|stores|notes|rule|steps|slow):\s*(.*?)\s*$", re.MULTILINE
+    r"#\s*(expect|error|engines|options|stores|notes|staged|rule|steps|slow):\s*(.*?)\s*$",
+    re.MULTILINE,
 )
 _CASE = re.compile(r"^# case:(.*)\n", re.MULTILINE)
 _ERROR = re.compile(
@@ -99,6 +102,7 @@ class Expected:
     line: int = 0
     stores: list[tuple[str, int]] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    staged: list[str] = field(default_factory=list)
     steps: list[str] = field(default_factory=list)
     engines: tuple[str, ...] = RUNNING
     workspaces: bool = True
@@ -121,8 +125,8 @@ class Expected:
         elif kind == "stores":
             name, count = rest.split()
             self.stores.append((name, int(count)))
-        elif kind == "notes":
-            self.notes.append(rest)
+        elif kind in ("notes", "staged"):
+            getattr(self, kind).append(rest)
         elif kind == "rule":
             self.steps += [f"{name} >= 1" for name in rest.split()]
         elif kind == "steps":
@@ -146,7 +150,9 @@ def expected(text: str) -> Expected:
     for claim in found.steps:
         if counted(claim) - NAMES or not re.fullmatch(r"[\d\s.+*()<>=!-]+", COUNT.sub("", claim)):
             raise ValueError(f"not understood: steps: {claim}")
-    if not (found.values or found.lines or found.error or found.stores or found.steps):
+    if not (
+        found.values or found.lines or found.error or found.stores or found.steps or found.staged
+    ):
         raise ValueError("the program says nothing of what it should do")
     return found
 
@@ -240,7 +246,9 @@ def parsed(program: Case) -> Any:
 def check_program(program: Case, way: Way, folder: Path, watch: Watch | None = None) -> Session:
     """Run a program, which must do what it says; gives the session."""
     wanted, session = WANTED[program], ran(program, way, folder, watch or Watch())
-    told = [note.message for note in session.notes]
+    told = [(wanted.notes, [note.message for note in session.notes])]
+    if way.engine == "native" and way.staging:
+        told.append((wanted.staged, session.staged))
     for name, value in wanted.values:
         meant, got = session.run(value), session.run(name)
         assert equal(got, meant), f"{name} is {plain(got)}, not {plain(meant)}"
@@ -248,10 +256,11 @@ def check_program(program: Case, way: Way, folder: Path, watch: Watch | None = N
         return session
     for name, count in wanted.stores:
         assert session.run(f"countstored({name})") == count, name
-    if wanted.notes:
-        parts = [part for part in wanted.notes if part != "none"]
-        assert len(told) == len(parts), told
-        assert all(part in note for part, note in zip(parts, told, strict=True)), told
+    for given, lines in told:
+        parts = [part for part in given if part != "none"]
+        if given:
+            assert len(lines) == len(parts), lines
+            assert all(part in line for part, line in zip(parts, lines, strict=True)), lines
     return session
 
 

@@ -1,0 +1,66 @@
+"""Values of scripts beside NumPy's, of literals, statements and functions of whole arrays, where all
+semantics share the code: rows of `tables.toml`, on random operands."""
+
+from __future__ import annotations
+
+import re
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+from finchlang.base.errors import FinchError
+from finchlang.testing.compare_engines import SEMANTICS, Way
+from finchlang.testing.compare_stored import same
+from finchlang.testing.data import plain
+from finchlang.testing.generate import Maker, typed
+from finchlang.testing.grammar import TABLES
+from finchlang.text.parse import parse_script
+from finchlang.text.print import pretty
+
+ROWS = [row.rsplit(" ; ", 1) for row in TABLES["forms"]["expected"].strip().splitlines()]
+#: how many rows a case takes
+EACH = 24
+#: operands by name, with their dimensions
+OPERANDS = {"A": "mn", "B": "mn", "S": "nn", "u": "m", "x": "n", "y": "n"}
+
+
+def expected_difference(seed: int) -> str:
+    """The rows whose values are not as expected, with their operands; "" if there are none."""
+    maker = Maker(seed, kind=("float", "int")[seed // 2 % 2])
+    draw = maker.random.randint
+    m, n = draw(1, 4), draw(2, 4)
+    first, last = sorted((draw(1, n), draw(1, n)))
+    known: dict[str, Any] = {"m": m, "n": n, "d": draw(1, 2), "k": draw(-3, 3), "c": draw(-1, 2)}
+    known |= {"i": draw(1, m), "j": draw(1, n), "a": first, "b": last}
+    maker.sizes = known
+    for name, dims in OPERANDS.items():
+        maker.names = iter(name)
+        maker.new(
+            (*dims,), fill=typed(maker.random.choice((0, 0, 1, 2)), f"{maker.kind.title()}64")
+        )
+    lines = [*maker.before, *(f"{name} = {value}" for name, value in known.items() if name != "c")]
+    lines += [f"c = {typed(known['c'], f'{maker.kind.title()}64')}", "f(p, q) = 2p - q"]
+    session, found = Way(maker.random.choice(SEMANTICS)).session(), list[str]()
+    with TemporaryDirectory() as folder:
+        session.run("\n".join([*lines, f'path(name) = string("{folder}/", name)']))
+        known |= {name: plain(session[name]) for name in (*OPERANDS, "c")} | {"np": np}
+        for count in range(EACH):
+            text, python = ROWS[(seed // 10 * EACH + count) % len(ROWS)]
+            text = text.replace(" // ", "\n")
+            text = text if re.search(r"^@|^r\W.*=", text, re.M) else f"r = {text}"
+            wanted = None if python[0] == "!" else eval(python, known)
+            try:
+                session.run(pretty(parse_script(text)) if count % 2 else text)
+                value = session["r"]
+                is_right = wanted is not None and _is(plain(value), wanted)
+            except FinchError as error:
+                value, is_right = error, python == f"!{error.kind}"
+            if not is_right:
+                found.append(f"{text}\nis {value!r}, and {wanted!r} by `{python}`\n")
+    return "\n".join([*found, *lines]) if found else ""
+
+
+def _is(value: Any, wanted: Any) -> bool:
+    value, wanted = np.asarray(value), np.asarray(wanted)
+    return value.dtype == wanted.dtype and same(value, wanted, 1e-9)
