@@ -258,7 +258,7 @@ def _allow(found: Comparison) -> None:
             names.append("a wrong size, noticed early or late")
         if names:
             found.allowed[names[0]] += 1
-            found.results[label][ERROR] = others
+            found.results[label] = next(r for n, r in found.results.items() if n != label)
 
 
 def _agreeing(

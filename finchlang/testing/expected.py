@@ -1,5 +1,5 @@
-"""Values of scripts beside NumPy's, of literals, statements and functions of whole arrays, where all
-semantics share the code: rows of `tables.toml`, on random operands."""
+"""Values of scripts and of arrays in Python beside NumPy's, of literals, statements and functions of whole
+arrays, where all semantics share the code: rows of `tables.toml`, on random operands."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
+import finchlang.array as xp
 from finchlang.base.errors import FinchError
+from finchlang.python.session import Session
 from finchlang.testing.compare_engines import SEMANTICS, Way
 from finchlang.testing.compare_stored import same
 from finchlang.testing.data import plain
@@ -18,7 +20,8 @@ from finchlang.testing.grammar import TABLES
 from finchlang.text.parse import parse_script
 from finchlang.text.print import pretty
 
-ROWS = [row.rsplit(" ; ", 1) for row in TABLES["forms"]["expected"].strip().splitlines()]
+#: what is run, and by Python the same; for arrays in Python both are one text
+ROWS = [row.rpartition(" ; ")[::2] for row in TABLES["forms"]["expected"].strip().splitlines()]
 #: how many rows a case takes
 EACH = 24
 #: operands by name, with their dimensions
@@ -44,21 +47,27 @@ def expected_difference(seed: int) -> str:
     session, found = Way(maker.random.choice(SEMANTICS)).session(), list[str]()
     with TemporaryDirectory() as folder:
         session.run("\n".join([*lines, f'path(name) = string("{folder}/", name)']))
+        ours = known | {name: xp.asarray(session[name]) for name in OPERANDS} | {"xp": xp}
         known |= {name: plain(session[name]) for name in (*OPERANDS, "c")} | {"np": np}
         for count in range(EACH):
             text, python = ROWS[(seed // 10 * EACH + count) % len(ROWS)]
-            text = text.replace(" // ", "\n")
-            text = text if re.search(r"^@|^r\W.*=", text, re.M) else f"r = {text}"
-            wanted = None if python[0] == "!" else eval(python, known)
+            wanted = None if python[0] == "!" else eval(python, known | {"xp": np})
             try:
-                session.run(pretty(parse_script(text)) if count % 2 else text)
-                value = session["r"]
+                value = _left(session, text, bool(count % 2)) if text else eval(python, ours)
                 is_right = wanted is not None and _is(plain(value), wanted)
             except FinchError as error:
                 value, is_right = error, python == f"!{error.kind}"
             if not is_right:
                 found.append(f"{text}\nis {value!r}, and {wanted!r} by `{python}`\n")
     return "\n".join([*found, *lines]) if found else ""
+
+
+def _left(session: Session, text: str, is_printed: bool) -> Any:
+    """The value of an expression, or of r after statements; of what is printed of it, if `is_printed`."""
+    text = text.replace(" // ", "\n")
+    text = text if re.search(r"^@|^r\W.*=", text, re.M) else f"r = {text}"
+    session.run(pretty(parse_script(text)) if is_printed else text)
+    return session["r"]
 
 
 def _is(value: Any, wanted: Any) -> bool:

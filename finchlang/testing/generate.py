@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -76,7 +76,9 @@ class Maker:
         self.before: list[str] = []
         sizes = self.random.choices((0, 1, 2, 3, 4, 5, 8), (0.5, 1, 3, 4, 3, 2, 0.5), k=3)
         self.sizes = dict(zip("mnp", sizes, strict=True))
-        self.names = (f"{c}{n}" if n else c for n in itertools.count() for c in "ABCDEFGH")
+        self.names: Iterator[str] = (
+            f"{c}{n}" if n else c for n in itertools.count() for c in "ABCDEFGH"
+        )
         self.tensors: list[DrawnTensor] = []
         self.is_target = False
 
