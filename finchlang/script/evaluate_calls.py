@@ -312,8 +312,9 @@ class Calls(Expressions):
             # calls of the function within are not counted, and must not be too many
             if whole.is_tried(environment) and self.depth < CALL_DEPTH // 2:
                 # leaves by `Leave` if it is done
-                loops.rounds(whole, environment, None, not whole.is_varied)
+                loops.rounds(whole, environment, None, whole.pays())
                 whole.went_on()
+            whole.rounds += 1
         return function.body(environment)
 
 

@@ -44,20 +44,17 @@ if TYPE_CHECKING:
     from finchlang.functions.unit import Unit
     from finchlang.script.unit_tensors import Evaluate
 
-#: how many units a loop keeps, for values of different formats; and how many rounds a loop without kernels
-#: has at least that is staged, with those of loops in it
-VARIANTS, LONG = 8, 1_000
+#: how many units a loop keeps, for values of different formats
+VARIANTS = 8
+#: how many rounds of a loop, or calls of a function, one by one take about as long as making a unit of it:
+#: measured 1,000 to 1,900 on numbers, of 1 to 9 us, and 140, OFTEN times less, with a kernel, of 19 us
+PRICE, OFTEN = 1_000, 8
 #: so many loops are told of, those that were run last
 KNOWN = 256
 #: so often it is tried again whether names have got values
 PATIENCE = 6
-#: so many calls of a function, or runs of a long loop, are often
-OFTEN = 8
 #: all rounds of a loop, and so many that there are never more
 OVER, MOST = -1, 2**63 - 1
-#: before so many rounds it is tried to stage a loop: names may have other values after the first ones
-TRIES = 3
-
 
 #: gives a value by the results of a unit and the objects in its slots
 Telling = Callable[[dict[str, Any], dict[str, Any]], Any]
@@ -139,10 +136,10 @@ class StagedLoop:
     variants: list[Variant] = field(default_factory=list)
     #: whether it has kernels, as was found when it was first run
     has_kernels: bool | None = None
-    rounds: int = 0  # that were run one by one, in all its runs
+    rounds: int = 0  # that were run one by one, in all its runs; of a function its calls
     made: int = 0  # variants, also those that are not kept any more
     late: int = 0  # how often names had no values yet
-    left: int = 0  # of a function without loops: how many calls are left until it is called often
+    calls: int | None = None  # of a function: how many are run one by one first
     #: of one that collects values the names of the entries of each loop, and the type of the values
     names: tuple[tuple[str, ...], ...] = ()
     type: Any = np.dtype(np.float64)
@@ -172,20 +169,19 @@ class StagedLoop:
     def is_tried(self, environment: Environment) -> bool:
         """Whether a body of a function is staged: it has loops, with kernels in them; or it is called
         often, and has kernels beside other statements, or calls itself."""
-        if self.has_kernels is None:
+        if self.calls is None:
             loops = [n for n in trees.walk(self.node) if isinstance(n, (ast.While, ast.For))]
-            self.has_kernels = any(has_kernels(loop, environment) for loop in loops)
             body = self.node.body
             parts = [*trees.children(body)] if isinstance(body, ast.Script) else []
             parts = [part for part in parts if not isinstance(part, (ast.Return, ast.Variable))]
-            if not self.has_kernels and len(parts) > 1 and has_kernels(self.node, environment):
-                self.left = OFTEN
-            elif not self.has_kernels and self.calls_itself:
-                self.left = LONG
-        if self.left:
-            self.left -= 1
-            self.has_kernels = not self.left
-        return self.has_kernels
+            self.has_kernels = has_kernels(self.node, environment)
+            if any(has_kernels(loop, environment) for loop in loops):
+                self.calls = 0
+            elif len(parts) > 1 and self.has_kernels:
+                self.calls = OFTEN
+            else:
+                self.calls = PRICE if self.calls_itself else MOST
+        return self.rounds >= self.calls
 
     @property
     def calls_itself(self) -> bool:
@@ -193,10 +189,9 @@ class StagedLoop:
         return any(isinstance(n, ast.Call) and n.op == op for n in trees.walk(self.node))
 
     def went_on(self) -> None:
-        """A call was not run whole, as it fails: calls in it are not tried one by one."""
-        self.rounds += 1
+        """A call was tried and is not run whole, as it fails: calls in it are not tried one by one."""
         if self.calls_itself:
-            self.left, self.has_kernels = LONG, False
+            self.rounds, self.calls = 0, PRICE
 
     def given(self, found: Any, environment: Environment) -> tuple[FinchRange | None, Environment]:
         """The range that it counts over, None for no numbers, and the environment in which it does: with
@@ -212,25 +207,17 @@ class StagedLoop:
         within = Environment(Scope(environment.scope, hidden), environment, {**hidden})
         return FinchRange(1, 1, min(map(len, hidden.values()))), within
 
-    def is_due(self, environment: Environment, rounds: int, left: int) -> bool:
-        """Whether it is staged, if a run of it has `rounds` behind it, with those of loops in it, and at
-        least `left` before it: it has kernels, or was staged, or is long, or its runs together are."""
-        if self.has_kernels is None:
-            self.has_kernels = has_kernels(self.node, environment)
-        if self.has_kernels or self.variants or rounds + left >= LONG:
+    def pays(self, behind: int = 0, ahead: int = OFTEN) -> bool:
+        """Whether making a unit pays, for a run with so many rounds behind it, with those of loops in it,
+        and ahead (of `while` as many as entering a unit costs): if they cost as much, or all that were run
+        one by one OFTEN as much, as a loop around is staged rather, or as the units made. Kernels would be
+        compiled anyway, and functions wait for their calls: the first units of these are made at once."""
+        is_due = self.has_kernels or self.calls is not None
+        if is_due and self.made < VARIANTS:
             return True
-        return self.rounds >= OFTEN * LONG and left >= OFTEN
-
-    @property
-    def price(self) -> int:
-        """How many rounds, or calls of a function, one by one take about as long as making a variant."""
-        return LONG // OFTEN if self.has_kernels else LONG
-
-    @property
-    def is_varied(self) -> bool:
-        """Whether so many variants were made that another one is made for a long run only, or when the
-        rounds that were run one by one have paid for it."""
-        return self.made >= VARIANTS and self.rounds < self.price * self.made
+        price = PRICE // OFTEN if self.has_kernels else PRICE
+        is_worn = self.rounds >= price * max(OFTEN, self.made)
+        return behind + ahead >= price or ahead >= OFTEN and is_worn
 
 
 def _is_ours(error: BaseException) -> bool:
@@ -242,38 +229,32 @@ def _is_ours(error: BaseException) -> bool:
 
 
 class RunOfLoop:
-    """A run of a loop: before each of its rounds it is seen whether the rest can be done whole."""
+    """A run of a loop: before its rounds it is seen whether the rest can be done whole, each time when
+    twice as many are behind it, as names may have other values then."""
 
     def __init__(self, loops: StagedLoops, loop: StagedLoop, found: Any, count: int | None):
-        self.loops, self.loop, self.begin, self.tries = loops, loop, loops.rounds_begun, TRIES
-        self.found, self.count, self.is_long = found, count, False
+        self.loops, self.loop, self.begin = loops, loop, loops.rounds_begun
+        self.found, self.count = found, count
         #: so many rounds come before the entries are made an array, as that is not for nothing
-        self.first = 0 if count is None or type(found) in (FinchRange, np.ndarray) else count // 16
+        self.next = 0 if count is None or type(found) in (FinchRange, np.ndarray) else count // 16
 
     def rest(self, environment: Environment, round: int) -> int | None:
         """How many rounds from this one on were done now, OVER for all of them, None if none can be."""
         loops, loop, count = self.loops, self.loop, self.count
-        if self.is_long and not self.tries:
+        behind, done = loops.rounds_begun - self.begin, None
+        if behind >= self.next and round != count:
+            self.next = behind * 2 or 1
+            if loop.has_kernels is None:
+                loop.has_kernels = has_kernels(loop.node, environment)
+            pays = loop.pays(behind, *([] if count is None else [count - round]))
+            if pays or loop.variants:
+                range, within = loop.given(self.found, environment)
+                if range is not None or count is None:
+                    done = loops.rounds(loop, within, range and range.after(round), pays)
+        if done is None:
             loop.rounds += 1
             loops.rounds_begun += 1
-            return None
-        left = 0 if count is None else count - round
-        begun = loops.rounds_begun - self.begin
-        if not self.is_long and begun + left >= loop.price:
-            self.is_long, self.tries = True, TRIES
-        is_tried = bool(self.tries) and round >= self.first and (left > 0 or count is None)
-        if is_tried and loop.is_due(environment, begun, left):
-            may_make = self.is_long or not loop.is_varied
-            range, within = loop.given(self.found, environment)
-            done = None
-            if range is not None or count is None:
-                done = loops.rounds(loop, within, range and range.after(round), may_make)
-            self.tries = self.tries - 1 if done is None else 0
-            if done is not None:
-                return done
-        loop.rounds += 1
-        loops.rounds_begun += 1
-        return None
+        return done
 
 
 class StagedLoops:
@@ -301,7 +282,7 @@ class StagedLoops:
         run in another way, and nothing has changed."""
         counts = [*map(count_of, sources)]
         total = prod(count or 0 for count in counts)
-        if total < LONG:
+        if total < PRICE:
             return None
         parts = [columns(s, len(names)) for s, names in zip(sources, loop.names, strict=True)]
         if any({*map(len, own)} != {n} for own, n in zip(parts, counts, strict=True)):
@@ -311,11 +292,10 @@ class StagedLoops:
         ]
         hidden: dict[str, Any] = dict(zip(entry_names(len(flat)), flat, strict=True))
         within = Environment(Scope(environment.scope, (*hidden, FOUND, COUNT)), environment, hidden)
-        may_make = loop.made < VARIANTS or total >= VARIANTS * loop.price
         type = np.dtype(object)
         while type != loop.type:  # which is found where it is compiled
             type, hidden[FOUND], hidden[COUNT] = loop.type, np.empty(total, loop.type), 0
-            if self.rounds(loop, within, FinchRange(1, 1, counts[-1]), may_make) == OVER:
+            if self.rounds(loop, within, FinchRange(1, 1, counts[-1])) == OVER:
                 found: np.ndarray = hidden[FOUND]
                 return found if hidden[COUNT] == total else found[: hidden[COUNT]].copy()
         return None
@@ -323,7 +303,7 @@ class StagedLoops:
     def mapped(self, function: Any, values: Sequence[Any]) -> np.ndarray | None:
         """The results of a function for the entries of values, as of `collected`."""
         counts = {*map(count_of, values)}
-        if len(counts) != 1 or (counts.pop() or 0) < LONG:
+        if len(counts) != 1 or (counts.pop() or 0) < PRICE:
             return None
         known, span, around = function, None, Environment()
         names = tuple([f"entry {k}" for k in range(len(values))])
