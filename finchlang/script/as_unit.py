@@ -204,8 +204,9 @@ class Units(UnitExpressions):
             given = ast.Call(ast.Variable(op, span=node.span), (targets[0], given), span=node.span)
         if len(targets) == 1:
             value = self.value(given)
-            self.store(targets[0], value)
-            return value
+            if isinstance(value, ast.Node) and not isinstance(targets[0], ast.Variable):
+                value = self.kept(value)
+            return self.store(targets[0], value)
         if isinstance(given, ast.Group):
             found = self.several(given.items)
         else:
@@ -243,13 +244,13 @@ class Units(UnitExpressions):
         meant = [self.meaning(op.name, op.span) for op in names if op.name not in LAZY]
         return any(isinstance(m, Static) and isinstance(m.value, FinchFunction) for m in meant)
 
-    def store(self, target: ast.Node, value: Any) -> None:
-        """Assign a value to a name or to an entry of a tensor."""
+    def store(self, target: ast.Node, value: Any) -> Any:
+        """Assign a value to a name or to an entry of a tensor; gives what is the value afterwards."""
         if isinstance(target, ast.Variable):
-            self.names.assign(self.names.key(target.name, self.frame), value, target.span)
-            return
+            return self.names.assign(self.names.key(target.name, self.frame), value, target.span)
         assert isinstance(target, ast.Subscript)
         self.set_entry(target, self.expression_of(value, target.span))
+        return value
 
     def is_builtin(self, op: ast.Variable) -> bool:
         """Whether a name means what it does in the language."""

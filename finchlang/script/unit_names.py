@@ -215,8 +215,8 @@ class UnitNames:
             raise NotStaged(f"`{name}` is {kind_of(found.value)}", span)
         return found
 
-    def assign(self, key: Key, value: Any, span: Span | None) -> None:
-        """`value` is bound to a name: an expression on numbers, or what a name can mean."""
+    def assign(self, key: Key, value: Any, span: Span | None) -> Any:
+        """`value` is bound to a name: an expression on numbers, or what a name can mean; gives that."""
         given = self.given.get(key)
         is_new = given is not None and given.meaning is ABSENT
         if is_new and not isinstance(value, ast.Node):
@@ -232,6 +232,7 @@ class UnitNames:
         if isinstance(value, tuple):
             raise NotStaged(f"`{key[1]}` is a tuple", span)
         self.values[key] = value
+        return value
 
     def reconcile(self, target: Mapping[Key, Any], span: Span | None) -> None:
         """Have all names of `target` mean what they mean there, by exchanges of slots. Raises NotStaged."""

@@ -269,7 +269,6 @@ class UnitTensors:
         level = level_of(format)
         if not (isinstance(level, ScalarLevel) or level.is_all_dense):
             raise NotStaged("entries of a sparse tensor are not set one by one", target.span)
-        value = self.kept(value)
         self.set_in(slot, self.indices(target, slot), value, target.span)
 
     def set_in(
