@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import reduce
 from typing import Any
@@ -12,9 +12,8 @@ from finchlang.calls.arguments import SCALAR, TENSOR
 from finchlang.calls.environment import assigned_names
 from finchlang.functions import unit as loop_ir
 from finchlang.levels.level import level_of
-from finchlang.script.as_operator import WORDS
 from finchlang.script.functions import PREDEFINED, FinchFunction
-from finchlang.script.unit_expressions import LAZY, UnitExpressions
+from finchlang.script.unit_expressions import UnitExpressions
 from finchlang.script.unit_names import (
     ENTRIES,
     PLACE,
@@ -139,16 +138,15 @@ class Units(UnitExpressions):
                 self.loop(condition, body, node.span)
             case ast.For():
                 self.count(node)
-            case ast.Break() | ast.Continue():
-                self.names.reconcile(self.loops[-1](), node.span)
+            case ast.Break() | ast.Continue() if self.loops:
+                before, left = self.loops[-1]
+                if isinstance(node, ast.Break):
+                    left |= self.names.known_numbers
+                self.names.reconcile(before(), node.span)
                 self.names.emit(node)
             case ast.Return(given):
-                found = None if given is None else self.value(given)
-                self.leave(found, node.span)
-                self.names.emit(ast.Return(None, span=node.span))
+                self.leave(None if given is None else self.value(given), node.span, True)
                 return
-            case ast.KernelNode():
-                value = self.kernel(node)
             case ast.Call(ast.Variable("&&" | "||" as name), (holds, leave)) if (
                 not is_last or isinstance(leave, (ast.Break, ast.Continue, ast.Return))
             ):
@@ -157,21 +155,17 @@ class Units(UnitExpressions):
                 self.choose(((holds, taken), (ast.Literal(True), other)), False, node.span)
             case ast.Call(ast.Variable("error") as op, args) if self.is_builtin(op):
                 self.fail(args, "", node.span)
-                value = Static(None)
             case ast.Macro("assert", (condition, *said)):
                 self.check(condition, tuple(said), node.span)
             case ast.Local():
                 self.local(node, is_last)
                 return
-            case ast.Function() | ast.Macro() | ast.Try():
-                what = "@" + node.name if isinstance(node, ast.Macro) else WORDS[type(node)]
-                raise NotStaged(f"{what} stands in the loop", node.span)
             case _:
                 value = self.value(node)
                 for item in () if is_last else _items(value):
                     if isinstance(item, ast.Node) and not isinstance(item, _SAFE):
                         self.emit(item)  # it may fail
-        if is_last:
+        if is_last and NEXT in ways(node):
             self.leave(value, node.span)
 
     def local(self, node: ast.Local, is_last: bool) -> None:
@@ -194,19 +188,12 @@ class Units(UnitExpressions):
 
     def let(self, node: ast.Let) -> Any:
         targets, op, given = node.targets, node.op, node.value
-        if (
-            op is not None
-            and isinstance(targets[0], ast.Subscript)
-            and self.calls_in(targets[0].indices)
-        ):
-            return self.update(node, targets[0])
+        if op is not None and isinstance(targets[0], ast.Subscript):
+            return self.update(targets[0], op, given, node.span)
         if op is not None:
             given = ast.Call(ast.Variable(op, span=node.span), (targets[0], given), span=node.span)
         if len(targets) == 1:
-            value = self.value(given)
-            if isinstance(value, ast.Node) and not isinstance(targets[0], ast.Variable):
-                value = self.kept(value)
-            return self.store(targets[0], value)
+            return self.store(targets[0], self.value(given))
         if isinstance(given, ast.Group):
             found = self.several(given.items)
         else:
@@ -215,41 +202,38 @@ class Units(UnitExpressions):
         if len(found) < len(targets):
             raise NotStaged("this is no tuple of as many values", given.span)
         # all values are there before the first is assigned
+        are_numbers = all(isinstance(value, ast.Node) for value in found)
+        if are_numbers and all(isinstance(target, ast.Variable) for target in targets):
+            keys = [(self.names.key(t.name, self.frame), t.span) for t in targets]  # type: ignore
+            new = tuple([self.names.bound(*key) for key in keys])
+            items = ast.Group(tuple(found[: len(new)]), span=given.span)
+            self.names.emit(ast.Let(new, None, items, span=node.span))
+            return new
         found = [self.kept(v) if isinstance(v, ast.Node) else v for v in found]
         for target, value in zip(targets, found, strict=False):
             self.store(target, value)
         return tuple(found)
 
-    def update(self, node: ast.Let, target: ast.Subscript) -> Any:
-        """`A[f(x)] += value`: the indices are computed once, and are names of a scope of their own."""
+    def update(
+        self, target: ast.Subscript, op: str, given: ast.Node, span: Span | None
+    ) -> ast.Node:
+        """`A[f(x)] += value`: the indices are computed once."""
         slot, _ = self.slot_of(self.value(target.object), target.span)
-        found, around = self.indices(target, slot), self.frame
-        names = [f"index {k}" for k in range(len(found))]
-        frame = self.enter(frozenset(names))
-        for name, index in zip(names, [*map(self.kept, found)], strict=True):
-            self.names.assign((id(frame), name), index, target.span)
-        kept = tuple([ast.Variable(name, span=target.span) for name in names])
-        value = self.let(replace(node, targets=(replace(target, indices=kept),)))
-        self.frame = around
+        found = self.indices(target, slot)
+        at = tuple([i if isinstance(i, _SAFE) else self.kept(i) for i in found])
+        parts = self.entry_at(slot, at, target.span), given
+        value = self.kept(self.value(ast.Call(ast.Variable(op, span=span), parts, span=span)))
+        self.set_entry(slot, at, value, target.span)
         return value
-
-    def calls_in(self, nodes: tuple[ast.Node, ...]) -> bool:
-        """Whether functions of the script are called in them, which may change something."""
-        calls = [n for node in nodes for n in trees.walk(node)]
-        names = [
-            n.op
-            for n in calls
-            if isinstance(n, (ast.Call, ast.KeywordCall)) and isinstance(n.op, ast.Variable)
-        ]
-        meant = [self.meaning(op.name, op.span) for op in names if op.name not in LAZY]
-        return any(isinstance(m, Static) and isinstance(m.value, FinchFunction) for m in meant)
 
     def store(self, target: ast.Node, value: Any) -> Any:
         """Assign a value to a name or to an entry of a tensor; gives what is the value afterwards."""
         if isinstance(target, ast.Variable):
             return self.names.assign(self.names.key(target.name, self.frame), value, target.span)
         assert isinstance(target, ast.Subscript)
-        self.set_entry(target, self.expression_of(value, target.span))
+        value = self.kept(self.expression_of(value, target.span))
+        slot, _ = self.slot_of(self.value(target.object), target.span)
+        self.set_entry(slot, self.indices(target, slot), value, target.span)
         return value
 
     def is_builtin(self, op: ast.Variable) -> bool:
@@ -315,26 +299,37 @@ class Units(UnitExpressions):
         def test() -> None:
             holds.append(self.expression_of(self.value(condition), condition.span))
 
-        def step() -> None:
-            self.statement(body)
-            if NEXT in ways(body):
-                names.reconcile(before(), span)
-
-        self.loops.append(before)
         look, names.values = names.within(test)
-        inside, after = names.within(step)
-        self.loops.pop()
+        inside = self.repeated(body, span, before)
         if look.statements:  # a condition that takes statements
             leave = ast.If(((holds[0], ast.Script(())), (ast.Literal(True), ast.Break())))
             inside = ast.Script((*look.statements, leave, *inside.statements))
             holds = [ast.Literal(True)]
-        self.behind(before(), after)
         names.emit(ast.While(holds[0], inside, span=span))
 
-    def behind(self, before: dict[Any, Any], after: dict[Any, Any]) -> None:
-        """Have names mean what they do behind a loop: numbers that it assigns first may have a value."""
+    def repeated(
+        self,
+        body: ast.Node,
+        span: Span | None,
+        before: Callable[[], Any],
+        begin: Callable[[], None] = lambda: None,
+    ) -> ast.Script:
+        """The rounds of a loop, each after `begin`. Behind it names mean what they do `before` it, and
+        numbers that it assigns first may have a value."""
+        names, left = self.names, dict[Any, Any]()
+
+        def round() -> None:
+            begin()
+            self.statement(body)
+            if NEXT in ways(body):
+                names.reconcile(before(), span)
+
+        self.loops.append((before, left))
+        inside, after = names.within(round)
+        self.loops.pop()
         numbers = {k: v for k, v in after.items() if isinstance(v, ast.Variable)}
-        self.names.values = numbers | before
+        names.values = left | numbers | before()
+        return inside
 
     def count(self, node: ast.For) -> None:
         if not isinstance(node.iterable, ast.Range):
@@ -350,7 +345,7 @@ class Units(UnitExpressions):
             self.ensure(is_step, (ast.Text(("the step is 0",)),), given.span)
         elif type(step.value) is not int or not step.value:
             raise NotStaged("the step of the range is no integer but 0", given.span)
-        self.turns(node, ast.Range(start, step, stop, span=given.span))
+        self.turns(node, ast.Range(start, given.step and step, stop, span=given.span))
 
     def count_entries(self, node: ast.For) -> None:
         """A loop over the entries of arrays of one dimension, or over `enumerate`, `zip` or `eachindex`."""
@@ -397,19 +392,13 @@ class Units(UnitExpressions):
         key = id(frame), counter
         variable = names.number(key)
 
-        def round() -> None:
+        def begin() -> None:
             names.values[key] = ast.Variable(variable)
             for name, item in zip(own, items, strict=False):
                 names.assign((id(frame), name), self.value(item), node.span)
-            self.statement(node.body)
-            if NEXT in ways(node.body):
-                names.reconcile(before(), node.span)
 
-        self.loops.append(before)
-        body, after = names.within(round)
-        self.loops.pop()
+        body = self.repeated(node.body, node.span, before, begin)
         self.frame = around
-        self.behind(before(), after)
         names.emit(replace(node, variable=variable, iterable=range, body=body, names=()))
 
     # ---------------------------------------------------------------- functions
@@ -455,7 +444,7 @@ class Units(UnitExpressions):
         names.emit(Called(body, span=span))
         return frame.result
 
-    def leave(self, value: Any, span: Span | None) -> None:
+    def leave(self, value: Any, span: Span | None, is_return: bool = False) -> None:
         """Leave a function with a value: names outside of it mean the same wherever it is left."""
         frame = self.frame
         while isinstance(frame, CallFrame) and not frame.is_function:
@@ -479,6 +468,8 @@ class Units(UnitExpressions):
             raise NotStaged("the function has values of different kinds", span)
         else:
             names.reconcile(frame.exit, span)
+        if is_return:
+            names.emit(ast.Return(None, span=span))
 
 
 def _at_place(column: str) -> ast.Node:

@@ -380,9 +380,10 @@ class StagedLoops:
         """Make a variant for the present values; False if there is none, perhaps not yet."""
         # late: few scripts have loops to be staged
         from finchlang.calls.unit_call import UnitKernel
+        from finchlang.script.as_operator import operation
         from finchlang.script.as_unit import Units
 
-        units = Units(environment, self.evaluate, self.choices)
+        units = Units(UnitNames(environment), self.evaluate, self.choices, operation)
         variant = Variant(step=step_of(loop, left))
         try:
             unit = replace(units.unit(loop.node, variant.step), span=loop.node.span)

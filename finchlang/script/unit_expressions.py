@@ -1,17 +1,18 @@
-"""Expressions of a loop that becomes a unit (`as_unit.py`)."""
+"""Expressions of a loop that becomes a unit (`as_unit.py`), or of functions (`as_operator.py`)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import reduce
 from typing import Any
 
 from finchlang.base.errors import FinchError, Span
 from finchlang.calls.environment import Environment, Scope
 from finchlang.functions import unit as loop_ir
 from finchlang.levels.element import typed_literal
+from finchlang.operators.operator import wrong_count
 from finchlang.operators.operator_table import OPERATORS, Operator
-from finchlang.script.as_operator import WORDS, applied, operation
 from finchlang.script.functions import PREDEFINED, FinchFunction, LevelName, MaskName
 from finchlang.script.unit_names import NotStaged, Static
 from finchlang.script.unit_tensors import OF_TENSORS, UnitTensors
@@ -47,17 +48,21 @@ class UnitExpressions(UnitTensors):
                 return self.entry(node)
             case ast.KernelNode():
                 return self.kernel(node)
-            case loop_ir.SlotSize():
+            case loop_ir.SlotSize() | loop_ir.ScalarValue():
                 return node
             case ast.KeywordCall(ast.Variable() as op, given, keywords):
                 return self.called(node, op, given, keywords)
-        what = WORDS.get(type(node), "this")
-        raise NotStaged(f"{what} stands in the loop", node.span)
+        raise self.refused(node)
+
+    def refused(self, node: ast.Node) -> Exception:
+        """The error at a node that is not staged."""
+        what = "@" + node.name if isinstance(node, ast.Macro) else WORDS.get(type(node), "this")
+        return NotStaged(f"{what} stands in the loop", node.span)
 
     def named(self, name: str, span: Span | None) -> Any:
         found = self.meaning(name, span)
-        if isinstance(found, ast.Variable):
-            return ast.Variable(found.name, span=span)
+        if isinstance(found, (ast.Variable, ast.Literal)):
+            return replace(found, span=span)
         return self.made(found.value, span) if isinstance(found, Static) else found
 
     # ---------------------------------------------------------------- what is known
@@ -131,23 +136,35 @@ class UnitExpressions(UnitTensors):
             return self.made(self.evaluated(node), node.span)
         if is_scalar:
             return self.scalar(given, node.span)
-        row: Any = function
-        if isinstance(function, (Type, Builtin)):
-            row = OPERATORS.get(function.name)
-        if not isinstance(row, Operator) or row.node is not None:
+        row = row_of(function)
+        if row is None:
             raise NotStaged(f"`{op.name}` is called, which cannot be staged", node.span)
         values = self.several(given)
         if isinstance(function, Builtin) and len(values) == 2:  # `round(Int64, x)`
             kind, number = values
             if not isinstance(kind, Static) or not isinstance(kind.value, Type):
                 raise NotStaged(f"`{op.name}` takes a type and a number", node.span)
-            whole = self.applied(row, [number], node.span)
-            return self.applied(OPERATORS[kind.value.name], [whole], node.span)
-        return self.applied(row, values, node.span)
+            whole = self.applied(row, [number], op, node.span)
+            return self.applied(OPERATORS[kind.value.name], [whole], op, node.span)
+        return self.applied(row, values, op, node.span)
 
-    def applied(self, row: Operator, values: list[Any], span: Span | None) -> ast.Node:
-        exprs = tuple([self.expression_of(value, span) for value in values])
-        return applied(row, ast.Variable(row.name, span=span), exprs, span)
+    def applied(
+        self, row: Operator, values: list[Any], op: ast.Variable, span: Span | None
+    ) -> ast.Node:
+        """The call of an operator of the table by this name; one that is associative takes more arguments.
+        Raises FinchError "type" for another number of arguments."""
+        args = tuple([self.expression_of(value, span) for value in values])
+        meant = replace(self.operator(row, op), span=op.span)
+        if row.associative and len(args) > row.arity[1]:
+            return reduce(lambda a, b: ast.Call(meant, (a, b), span=span), args)
+        if not row.arity[0] <= len(args) <= row.arity[1]:
+            raise wrong_count(op.name, row.arity, len(args), span)
+        return ast.Call(meant, args, span=span)
+
+    def operator(self, row: Operator, op: ast.Variable) -> ast.Node:
+        if row.node is not None:
+            raise NotStaged(f"`{op.name}` is called, which cannot be staged", op.span)
+        return ast.Variable(row.name)
 
     def lazily(self, op: ast.Variable, given: tuple[ast.Node, ...], span: Span | None) -> Any:
         """`&&`, `||` and `c ? a : b`, of which later operands may not be evaluated."""
@@ -177,7 +194,7 @@ class UnitExpressions(UnitTensors):
         """A call of a function of numbers as that of an operator, whose code is shared, which may call
         itself, and may be evaluated or not. None for other functions, and other arguments."""
         try:
-            found = operation(function, True)
+            found = self.as_operation(function, True)
             self.check_closed(function, span)
             exprs = [self.expression_of(value, span) for value in given]
         except (FinchError, NotStaged):
@@ -189,3 +206,27 @@ class UnitExpressions(UnitTensors):
 
 #: operators that may not evaluate all operands
 LAZY = ("&&", "||", "ifelse")
+#: what messages call nodes that are not staged
+WORDS: dict[type, str] = {
+    ast.Text: "a text with values in it",
+    ast.KernelNode: "a kernel",
+    ast.Rows: "an array",
+    ast.Splat: "`...`",
+    ast.Subscript: "an entry of an array",
+    ast.Group: "a tuple",
+    ast.Range: "a range",
+    ast.Function: "a definition of a function",
+    ast.Macro: "a macro",
+    ast.Comprehension: "a comprehension",
+    ast.Broadcast: "a call for each element",
+    ast.Lambda: "a function without a name",
+    ast.Typed: "a declared type",
+    ast.Try: "`try`",
+}
+
+
+def row_of(value: Any) -> Operator | None:
+    """The operator that a value is: also a type, or a built-in function named as one is."""
+    if isinstance(value, (Type, Builtin)):
+        return OPERATORS.get(value.name)
+    return value if isinstance(value, Operator) else None

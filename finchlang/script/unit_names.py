@@ -215,24 +215,33 @@ class UnitNames:
             raise NotStaged(f"`{name}` is {kind_of(found.value)}", span)
         return found
 
+    @property
+    def known_numbers(self) -> dict[Key, Any]:
+        """The names that mean numbers now."""
+        return {key: v for key, v in self.values.items() if isinstance(v, ast.Variable)}
+
     def assign(self, key: Key, value: Any, span: Span | None) -> Any:
         """`value` is bound to a name: an expression on numbers, or what a name can mean; gives that."""
-        given = self.given.get(key)
-        is_new = given is not None and given.meaning is ABSENT
-        if is_new and not isinstance(value, ast.Node):
-            raise NotStaged(f"`{key[1]}` has no value before the loop", span, True)
         if isinstance(value, ast.Node):
-            name = self.number(key)
-            self.assigned.setdefault(key, name)
-            if is_new:
-                flag = self.flags.setdefault(name, self.fresh(f"{name}_is_set"))
-                self.emit(ast.Let((ast.Variable(flag),), None, ast.Literal(True)))
-            self.emit(ast.Let((ast.Variable(name, span=span),), None, value, span=span))
-            value = ast.Variable(name)
+            self.emit(ast.Let((self.bound(key, span),), None, value, span=span))
+            return self.values[key]
+        given = self.given.get(key)
+        if given is not None and given.meaning is ABSENT:
+            raise NotStaged(f"`{key[1]}` has no value before the loop", span, True)
         if isinstance(value, tuple):
             raise NotStaged(f"`{key[1]}` is a tuple", span)
         self.values[key] = value
         return value
+
+    def bound(self, key: Key, span: Span | None) -> ast.Variable:
+        """The number that a name is from now on."""
+        given, name = self.given.get(key), self.number(key)
+        self.assigned.setdefault(key, name)
+        if given is not None and given.meaning is ABSENT:
+            flag = self.flags.setdefault(name, self.fresh(f"{name}_is_set"))
+            self.emit(ast.Let((ast.Variable(flag),), None, ast.Literal(True)))
+        self.values[key] = ast.Variable(name)
+        return ast.Variable(name, span=span)
 
     def reconcile(self, target: Mapping[Key, Any], span: Span | None) -> None:
         """Have all names of `target` mean what they mean there, by exchanges of slots. Raises NotStaged."""

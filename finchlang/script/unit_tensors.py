@@ -20,7 +20,6 @@ from finchlang.levels.level import Level, level_of
 from finchlang.levels.positions import is_positioned
 from finchlang.levels.scalars import Scalar as ScalarLevel
 from finchlang.operators.operator_table import OPERATORS, operator
-from finchlang.script.as_operator import operation
 from finchlang.script.functions import PREDEFINED, FinchFunction
 from finchlang.script.unit_names import CallFrame, NotStaged, SlotName, Static, UnitNames, size_mode
 from finchlang.syntax import nodes as ast, traversal as trees
@@ -41,18 +40,20 @@ _ENTRY, _INDEX, _VALUE = "entry", "index", "value"
 
 class UnitTensors:
     """Emits what a unit does with tensors. `evaluate` gives the values of expressions in which all is
-    known, `choices` are those of the kernels."""
+    known, `choices` are those of the kernels, `operation` makes operators of functions."""
 
     #: the value of an expression: a node of numbers, a slot, a known value, or a tuple of these
     value: Callable[[ast.Node], Any]
 
     def __init__(
-        self, environment: Environment, evaluate: Evaluate, choices: tuple[str, bool, bool]
+        self, names: UnitNames, evaluate: Any, choices: Any, operation: Callable[..., Any]
     ):
-        self.names, self.evaluate, self.choices = UnitNames(environment), evaluate, choices
-        self.frame: CallFrame | Environment = environment  # the scope around, of `frames` the last
+        self.names, self.choices, self.as_operation = names, choices, operation
+        self.evaluate: Evaluate = evaluate
+        self.frame: CallFrame | Environment = names.environment  # the scope around
         self.frames: list[CallFrame] = []
-        self.loops: list[Callable[[], Any]] = []  # what names mean at the beginning of each
+        #: of each loop around what names mean at its beginning, and the numbers where it is left
+        self.loops: list[tuple[Callable[[], Any], dict[Any, Any]]] = []
         self.within: list[ast.Function] = []  # the functions around
         self.calls = 0  # of functions, whose bodies stand in their place
         self.is_lazy = False  # whether what is emitted now might not be run
@@ -180,12 +181,13 @@ class UnitTensors:
     # ---------------------------------------------------------------- entries
 
     def entry(self, node: ast.Subscript) -> ast.Node:
-        span = node.span
-        slot, format = self.slot_of(self.value(node.object), span)
-        level = level_of(format)
+        slot, _ = self.slot_of(self.value(node.object), node.span)
+        return self.entry_at(slot, self.indices(node, slot), node.span)
+
+    def entry_at(self, slot: str, indices: tuple[ast.Node, ...], span: Span | None) -> ast.Node:
+        level = level_of(self.names.formats[slot])
         if isinstance(level.element_type, PairType):
             raise NotStaged("a pair is no number", span)
-        indices = self.indices(node, slot)
         if isinstance(level, ScalarLevel) and not indices:
             return loop_ir.ScalarValue(slot, span=span)
         at, numbers = self.at(indices)
@@ -210,7 +212,7 @@ class UnitTensors:
         value: ast.Node = ast.Access(ast.Variable("x", span=span), indices, span=span)
         type: Any = level.element_type
         if function is not None:
-            node = operation(function.value) if isinstance(function, Static) else None
+            node = self.as_operation(function.value) if isinstance(function, Static) else None
             row = None if node is None else operator(node)
             if node is None or row is None or row.arity != (1, 1):
                 raise NotStaged("this is no function of elements", span)
@@ -264,12 +266,13 @@ class UnitTensors:
         names = tuple([ast.Variable(f"{_INDEX}{k + 1}") for k in range(len(indices))])
         return names, tuple(zip([n.name for n in names], indices, strict=True))
 
-    def set_entry(self, target: ast.Subscript, value: ast.Node) -> None:
-        slot, format = self.slot_of(self.value(target.object), target.span)
-        level = level_of(format)
+    def set_entry(
+        self, slot: str, indices: tuple[ast.Node, ...], value: ast.Node, span: Span | None
+    ) -> None:
+        level = level_of(self.names.formats[slot])
         if not (isinstance(level, ScalarLevel) or level.is_all_dense):
-            raise NotStaged("entries of a sparse tensor are not set one by one", target.span)
-        self.set_in(slot, self.indices(target, slot), value, target.span)
+            raise NotStaged("entries of a sparse tensor are not set one by one", span)
+        self.set_in(slot, indices, value, span)
 
     def set_in(
         self, slot: str, indices: tuple[ast.Node, ...], value: ast.Node, span: Span | None
@@ -288,7 +291,7 @@ class UnitTensors:
 
     def kernel(self, node: ast.KernelNode) -> Any:
         """Emit a kernel; gives the tensors that it returns."""
-        site = CallSite(node, self.choices, operation)
+        site = CallSite(node, self.choices, self.as_operation)
         if substitute.inferring(node.program):
             raise NotStaged("a kernel infers a fill", node.span)
         tensors, numbers, masks = [], [], dict[str, Any]()
@@ -306,7 +309,7 @@ class UnitTensors:
         operations: dict[str, ast.Node] = {}
         for name, variable in site.called.items():
             value = self.meaning(name, variable.span)
-            function = operation(value.value) if isinstance(value, Static) else None
+            function = self.as_operation(value.value) if isinstance(value, Static) else None
             if isinstance(function, Operation) and function.laws.ranged:
                 raise NotStaged(f"`{name}` has laws over a range", variable.span)
             if function is not None:
