@@ -3,7 +3,6 @@ of scripts share. Modes count from 1."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from functools import partial, reduce
 from itertools import zip_longest
@@ -20,12 +19,12 @@ from finchlang.base.errors import FinchError
 from finchlang.operators.operator_table import OPERATORS
 from finchlang.script.as_operator import operation
 from finchlang.script.containers import axes_of
+from finchlang.script.linear_algebra import OVER
 from finchlang.script.shape_functions import check_stacked
 from finchlang.script.show import kind_of
 from finchlang.script.values import Builtin, FinchRange
-from finchlang.script.whole_arrays import check_product, no_match
+from finchlang.script.whole_arrays import REDUCTIONS, along, check_product, no_match
 from finchlang.syntax import nodes as ast, types
-from finchlang.tensors.array_base import size_text
 
 
 def operand(value: Any) -> lazy.Expression:
@@ -88,47 +87,11 @@ def product(a: lazy.Expression, b: lazy.Expression) -> lazy.Expression:
     return summed("+", lazy.apply("*", lazy.View(a, (0, last), shape), second), (last,))
 
 
-def _reduced(function: Callable[..., Any], array: lazy.Array, dims: Any = None) -> lazy.Array:
-    axes = axes_of(array, dims)
-    return function(array, axis=axes, keepdims=axes is not None)
-
-
 def _transposed(array: lazy.Array) -> lazy.Array:
     if len(array.shape) not in (1, 2):
         raise FinchError("dimension", f"an array of {len(array.shape)} modes has no transpose")
     is_row = len(array.shape) == 1
     return namespace.expand_dims(array, axis=0) if is_row else namespace.permute_dims(array)
-
-
-def _norm(array: lazy.Array, order: Any = 2) -> lazy.Array:
-    if types.type_of_value(order) is None:
-        raise FinchError("type", f"the order of a norm is a number, not {kind_of(order)}")
-    x = namespace.astype(array, np.float64)
-    if order == 2:
-        return namespace.sqrt(namespace.sum(x * x))
-    x = namespace.abs(x)
-    if math.isinf(order):
-        return (namespace.max if order > 0 else namespace.min)(x)
-    if order in (0, 1):
-        return namespace.sum(x if order else namespace.astype(x != 0.0, np.float64))
-    return namespace.sum(x**order) ** (1 / order)
-
-
-def _dot(a: lazy.Array, b: lazy.Array) -> lazy.Array:
-    if a.shape != b.shape:
-        sizes = f"{size_text(a.shape)} and {size_text(b.shape)}"
-        raise FinchError("dimension", f"dot of arrays of sizes {sizes}")
-    order = tuple(range(len(a.shape)))
-    return lazy.Array(summed("+", elementwise("*", [a.node, b.node]), order))
-
-
-def _tensordot(a: lazy.Array, b: lazy.Array, dims: Any = 2) -> lazy.Array:
-    if isinstance(dims, (tuple, list)):
-        if len(dims) != 2:
-            message = "tensordot takes a number of modes, or those of each array"
-            raise FinchError("type", message, hint="tensordot(A, B, ((2,), (1,)))")
-        dims = [axes_of(x, own) for x, own in zip((a, b), dims, strict=True)]
-    return namespace.tensordot(a, b, axes=dims)
 
 
 def _of_one_order(arrays: tuple[lazy.Array, ...], least: int = 0) -> list[lazy.Array]:
@@ -146,28 +109,17 @@ def stacked(axis: int, *arrays: lazy.Array) -> lazy.Array:
 
 #: functions of whole arrays, by Julia's names: each takes lazy arrays, then its other arguments
 FUNCTIONS: dict[str, Callable[..., lazy.Array]] = {
-    **{
-        name: partial(_reduced, getattr(namespace, name))
-        for name in ("sum", "prod", "any", "all", "mean")
-    },
-    "maximum": partial(_reduced, namespace.max),
-    "minimum": partial(_reduced, namespace.min),
-    "count": partial(_reduced, namespace.count_nonzero),
-    # divided by one less than the number of elements
-    "var": partial(_reduced, partial(namespace.var, correction=1)),
-    "std": partial(_reduced, partial(namespace.std, correction=1)),
+    **{name: partial(function, namespace) for name, (function, _) in OVER.items()},
+    **{name: partial(along, namespace, name) for name in REDUCTIONS},
     **dict.fromkeys(("transpose", "adjoint"), _transposed),
     "permutedims": lambda array, order=None: namespace.permute_dims(array, axes_of(array, order)),
-    "dropdims": lambda array, dims=None: namespace.squeeze(array, axis=axes_of(array, dims)),
-    "norm": _norm,
-    "dot": _dot,
-    "tensordot": _tensordot,
     "kron": lambda *arrays: namespace.kron(*_of_one_order(arrays)),
     "hcat": partial(stacked, 1),
     "vcat": partial(stacked, 0),
 }
 #: how many of the arguments are arrays, if it is not the first alone
-ARRAYS = {"dot": 2, "tensordot": 2, "kron": 2, "hcat": 1 << 30, "vcat": 1 << 30}
+ARRAYS = {name: count for name, (_, count) in OVER.items()}
+ARRAYS |= {"kron": 2, "hcat": 1 << 30, "vcat": 1 << 30}
 #: those that take a function of elements before the array
-OF_ELEMENTS = ("sum", "prod", "any", "all", "mean", "maximum", "minimum", "count")
+OF_ELEMENTS = {*REDUCTIONS} - {"var", "std"}
 assert all(name not in types.TYPES for name in FUNCTIONS)

@@ -112,7 +112,7 @@ def _sorted(
     if not is_plain or dims is None:
         one_dimension("sort", value)
     if is_plain and (dims is not None or data.dense(value).dtype.kind in "iuf"):
-        (axis,) = axes_of(value, 1 if dims is None else data.whole(dims, "a dimension")) or (0,)
+        axis = axis_of(value, 1 if dims is None else dims)
         found = np.sort(data.dense(value), axis=axis)
         return np.asfortranarray(np.flip(found, axis) if data.truth(rev) else found)
     return data.shaped([v for v, _ in _ordered(call, list(data.entries(value)), by, lt, rev)])
@@ -160,6 +160,12 @@ def axes_of(array: Any, dims: Any) -> tuple[int, ...] | None:
         if axes.count(axis) > 1:
             raise FinchError("dimension", f"mode {axis + 1} is there twice in `dims`")
     return tuple(axes)
+
+
+def axis_of(array: Any, dims: Any) -> int:
+    """One of `dims` as an axis from 0. Raises FinchErrors as `axes_of`."""
+    (axis,) = axes_of(array, data.whole(dims, "a dimension")) or ()
+    return axis
 
 
 @FUNCTIONS.add("reverse(v; dims)", "the entries from the last to the first")

@@ -266,8 +266,7 @@ class Calls(Expressions):
                 args = [Caller(self, span), *args]
             return function.function(*args, **keywords)
         except functions.PYTHON_FAULTS as error:
-            if isinstance(error, TypeError):
-                functions.check_call(function, args, keywords)
+            functions.check_call(function, args, keywords)
             raise functions.fault(error, f"`{function.usage}`", span) from None
 
     def enter(

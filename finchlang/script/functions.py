@@ -4,7 +4,6 @@ and Python's exceptions in a call as FinchErrors."""
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -144,13 +143,16 @@ def is_of_wholes(name: str) -> bool:
 
 
 def check_call(function: Builtin, args: list[Any], keywords: dict[str, Any]) -> None:
-    """Raises FinchError "type" if the arguments do not fit the function's signature."""
+    """Raises FinchError "type" if the arguments do not fit the function's signature; one that takes any
+    number takes one at least."""
     if isinstance(axis := keywords.get("axis"), int):
         message = f"`{function.name}` takes `dims`, which count from 1, not `axis`"
         hint = f"write `{function.name}(A, dims = {axis + 1 if axis >= 0 else 'ndims(A)'})`"
         raise FinchError("type", message, hint=hint)
     try:
-        inspect.signature(function.function).bind(*args, **keywords)
+        bound = inspect.signature(function.function).bind(*args, **keywords)
+        if len(args) == function.calls and not bound.kwargs and "()" not in function.usage:
+            raise TypeError
     except TypeError:
         message = f"this is not how {function.name} is called"
         raise FinchError("type", message, hint=f"{function.usage}: {function.doc}") from None
@@ -169,10 +171,6 @@ _KINDS: dict[type[Exception], str] = {
 }
 #: the exceptions that Python and NumPy raise for a user's operands
 PYTHON_FAULTS = tuple(_KINDS)
-#: what Python says of another number of arguments than a function has
-_IS_OF_A_CALL = re.compile(
-    "positional arg|takes (no|at least|exactly)|an argument|unpack|index out"
-)
 
 
 def fault(error: Exception, what: str, span: Span | None) -> FinchError:
@@ -180,9 +178,9 @@ def fault(error: Exception, what: str, span: Span | None) -> FinchError:
     if isinstance(error, BrokenPipeError):
         raise error
     kind = next(name for type, name in _KINDS.items() if isinstance(error, type))
-    if _IS_OF_A_CALL.search(str(error)):  # which names what is inside, not what was called
-        return FinchError("type", f"{what} does not take these", span)
-    told = f"{what} does not take these: {error}"
+    told = f"{what} does not take these"
+    if not isinstance(error, (TypeError, LookupError)):  # which name what is inside
+        told = f"{told}: {error}"
     return FinchError(kind, "there is no memory for it" if kind == "resource" else told, span)
 
 

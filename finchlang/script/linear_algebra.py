@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from finchlang.base.errors import FinchError
 from finchlang.levels.level import Level
 from finchlang.script import values as data
 from finchlang.script.containers import axes_of
-from finchlang.script.lazy_values import Identity, RowVector, as_integers
+from finchlang.script.lazy_values import Identity, RowVector
 from finchlang.script.make_tensors import sparse_of, tensor_of
 from finchlang.script.shape_functions import FUNCTIONS as shapes
 from finchlang.script.show import kind_of, other_sizes
@@ -23,6 +24,8 @@ from finchlang.tensors.convert import copy_of
 from finchlang.tensors.formats import construct
 
 FUNCTIONS = data.Builtins()
+#: functions of a namespace of the array API and of arrays of it, and how many they take
+OVER: dict[str, tuple[Callable[..., Any], int]] = {}
 
 
 @FUNCTIONS.add("transpose(A)", "the same as adjoint", is_lazy=True)
@@ -53,64 +56,82 @@ def _numbers(value: Any, name: str) -> np.ndarray:
     return found
 
 
-@FUNCTIONS.add("dropdims(A; dims)", "A without these dimensions, of size 1", is_lazy=True)
-def _dropped(value: Any, *, dims: Any) -> Any:
-    array = grid(value)
+def _over(usage: str, doc: str, count: int = 1, to: Callable[..., Any] = _numbers) -> Any:
+    """Adds a function of a namespace of the array API and `count` arrays of it: of NumPy and values of
+    scripts, which `to` makes arrays; `array_functions.py` has it of lazy arrays."""
+    name = usage.partition("(")[0]
+
+    def add(function: Callable[..., Any]) -> None:
+        def of_numpy(*args: Any, **keywords: Any) -> Any:
+            arrays = [to(arg, name) for arg in args[:count]]
+            found = np.asarray(function(np, *arrays, *args[count:], **keywords))
+            return np.asfortranarray(found) if found.ndim else data.plain(found[()])
+
+        known = signature(function)
+        of_numpy.__signature__ = known.replace(parameters=[*known.parameters.values()][1:])  # type: ignore
+        FUNCTIONS.add(usage, doc, of_numpy, is_lazy=True)
+        OVER[name] = function, count
+
+    return add
+
+
+def _as_numbers(xp: Any, *arrays: Any) -> list[Any]:
+    """Arrays with integers in place of Bools."""
+    return [xp.where(array, 1, 0) if array.dtype == bool else array for array in arrays]
+
+
+@_over("dropdims(A; dims)", "A without these dimensions, of size 1", 1, lambda A, name: grid(A))
+def _dropped(xp: Any, array: Any, *, dims: Any) -> Any:
     axes = axes_of(array, dims) or ()
     wrong = next((array.shape[axis] for axis in axes if array.shape[axis] != 1), None)
     if wrong is not None:
         raise FinchError("dimension", f"a dimension of size {wrong} cannot be dropped")
-    return np.squeeze(array, axes)
+    return xp.squeeze(array, axis=axes)
 
 
-@FUNCTIONS.add("norm(A, p)", "the 2-norm of the entries, or the p-norm", is_lazy=True)
-def _norm(value: Any, order: Any = 2) -> float:
-    found = np.abs(_numbers(value, "norm").astype(float).ravel())
+@_over("norm(A, p)", "the 2-norm of the entries, or the p-norm")
+def _norm(xp: Any, array: Any, order: Any = 2) -> Any:
     if not data.is_number(order):
         hint = "`norm(A)` is that of all entries, also of a matrix (Frobenius)"
         what = f"the order of a norm is a number, not {kind_of(order)}"
         raise FinchError("type", what, hint=hint)
-    if math.isinf(order):
-        return float(found.max() if order > 0 else found.min()) if found.size else 0.0
-    if order == 0:
-        return float(np.count_nonzero(found))
-    return float(np.linalg.norm(found, order)) if found.size else 0.0
+    if 0 in array.shape:
+        return np.float64(0)
+    return xp.linalg.vector_norm(xp.asarray(array, dtype=np.float64), ord=order)
 
 
-@FUNCTIONS.add("dot(x, y)", "the sum of the products of the entries", is_lazy=True)
-def _dot(a: Any, b: Any) -> Any:
-    x, y = _numbers(a, "dot"), _numbers(b, "dot")
-    if x.shape != y.shape:
-        message = f"dot of arrays of sizes {size_text(x.shape)} and {size_text(y.shape)}"
-        a_longer = x.size >= y.size
-        hint = other_sizes(x.shape, y.shape) if a_longer else other_sizes(y.shape, x.shape, "y")
+@_over("dot(x, y)", "the sum of the products of the entries", 2)
+def _dot(xp: Any, a: Any, b: Any) -> Any:
+    if a.shape != b.shape:
+        message = f"dot of arrays of sizes {size_text(a.shape)} and {size_text(b.shape)}"
+        a_longer = math.prod(a.shape) >= math.prod(b.shape)
+        hint = other_sizes(a.shape, b.shape) if a_longer else other_sizes(b.shape, a.shape, "y")
         raise FinchError("dimension", message, hint=hint)
-    return data.plain(as_integers(x).ravel() @ as_integers(y).ravel())
+    order, (x, y) = len(a.shape), _as_numbers(xp, a, b)
+    return xp.vecdot(x, y) if order == 1 else xp.tensordot(x, y, axes=[[*range(order)]] * 2)
 
 
-@FUNCTIONS.add(
+@_over(
     "tensordot(A, B, n)",
     "the sum of products over the last n dimensions of A and the first n of B, or over `((2,), (1,))`",
-    is_lazy=True,
+    2,
 )
-def _tensordot(a: Any, b: Any, dims: Any = 2) -> Any:
-    x, y = _numbers(a, "tensordot"), _numbers(b, "tensordot")
+def _tensordot(xp: Any, a: Any, b: Any, dims: Any = 2) -> Any:
     if isinstance(dims, (tuple, list)):
         if len(dims) != 2:
             message = "tensordot takes a number of dimensions, or those of each array"
             raise FinchError("type", message, hint="tensordot(A, B, ((2,), (1,)))")
-        pair: Any = [axes_of(array, own) for array, own in zip((x, y), dims, strict=True)]
+        pair: Any = [axes_of(array, own) for array, own in zip((a, b), dims, strict=True)]
     else:
-        n = data.whole(dims, "a number of dimensions")
-        if not 0 <= n <= min(x.ndim, y.ndim):
+        n, order = data.whole(dims, "a number of dimensions"), len(a.shape)
+        if not 0 <= n <= min(order, len(b.shape)):
             raise FinchError("dimension", f"the arrays have no {n} dimensions to sum over")
-        pair = [[*range(x.ndim - n, x.ndim)], [*range(n)]]
-    summed = [[array.shape[k] for k in own] for array, own in zip((x, y), pair, strict=True)]
+        pair = [[*range(order - n, order)], [*range(n)]]
+    summed = [[array.shape[k] for k in own] for array, own in zip((a, b), pair, strict=True)]
     if summed[0] != summed[1]:
-        sizes = f"{size_text(x.shape)} and {size_text(y.shape)}"
+        sizes = f"{size_text(a.shape)} and {size_text(b.shape)}"
         raise FinchError("dimension", f"tensordot of arrays of sizes {sizes}: the sizes differ")
-    found = np.tensordot(as_integers(x), as_integers(y), pair)
-    return np.asfortranarray(found) if found.ndim else data.plain(found[()])
+    return xp.tensordot(*_as_numbers(xp, a, b), axes=pair)
 
 
 @FUNCTIONS.add("cross(a, b)", "the cross product of two vectors of 3 entries")

@@ -14,7 +14,14 @@ import numpy as np
 from finchlang.base.errors import FinchError
 from finchlang.operators.operator_table import Operator
 from finchlang.script import values as data
-from finchlang.script.containers import are_true, axes_of, one_dimension, place_in, with_function
+from finchlang.script.containers import (
+    are_true,
+    axes_of,
+    axis_of,
+    one_dimension,
+    place_in,
+    with_function,
+)
 from finchlang.script.lazy_values import Pending
 from finchlang.script.shape_functions import FUNCTIONS as SHAPES
 from finchlang.script.show import kind_of
@@ -70,13 +77,17 @@ def no_match(*shapes: tuple[int, ...]) -> FinchError:
     return FinchError("dimension", f"arrays of sizes {sizes} do not match", hint=hint)
 
 
-def along(function: Callable[..., Any], value: Any, dims: Any) -> Any:
-    """A function of NumPy along dimensions, which the result has with size 1."""
-    array = grid(value)
+#: the reductions by their names in the array API, which have the same name unless it is here
+_STANDARD = {"maximum": "max", "minimum": "min", "count": "count_nonzero"}
+
+
+def along(xp: Any, name: str, array: Any, dims: Any = None) -> Any:
+    """A reduction of a namespace's array along dimensions, which the result has with size 1, or of all."""
     axes = axes_of(array, dims)
-    if array.size == 0 and function not in (np.sum, np.prod, np.any, np.all):
-        raise FinchError("type", "there are no entries to reduce")
-    return np.asfortranarray(function(array, axis=axes, keepdims=True))
+    # divided by one less than the number of elements
+    more = {"correction": 1} if name in ("var", "std") else {}
+    function = getattr(xp, _STANDARD.get(name, name))
+    return function(array, axis=axes, keepdims=axes is not None, **more)
 
 
 # ------------------------------------------------------------------------------ reductions
@@ -119,9 +130,9 @@ def _mean(call: Call, function: Any, value: Any) -> Any:
     return data.plain(data.binary("/")(_total("mean", "+", np.sum, call, (), found), count))
 
 
-def _spread(ufunc: Any, call: Call, function: Any, value: Any) -> float:
+def _spread(name: str, call: Call, function: Any, value: Any) -> float:
     found = grid(value)
-    return float(ufunc(found)) if found.size > 1 else float("nan")
+    return float(along(np, name, found)) if found.size > 1 else float("nan")
 
 
 def _truths(name: str, call: Call, function: Any, value: Any) -> Any:
@@ -129,18 +140,24 @@ def _truths(name: str, call: Call, function: Any, value: Any) -> Any:
     return {"any": any, "all": all, "count": sum}[name](found)  # type: ignore[operator]
 
 
-def _reduction(usage: str, doc: str, ufunc: Any, total: Callable[..., Any]) -> None:
+def _reduction(usage: str, doc: str, total: Callable[..., Any]) -> None:
     name = usage.partition("(")[0]
+    REDUCTIONS.append(name)
 
     def reduced(call: Call, *args: Any, dims: Any = None) -> Any:
         function, value = with_function(name, "an array", args)
         if dims is not None and not isinstance(dims, ast.Colon):
-            return along(ufunc, call.by_elements(*function, value) if function else value, dims)
+            array = grid(call.by_elements(*function, value) if function else value)
+            if array.size == 0 and name not in ("sum", "prod", "any", "all", "count"):
+                raise FinchError("type", "there are no entries to reduce")
+            return np.asfortranarray(along(np, name, array, dims))
         return total(call, function, value)
 
     FUNCTIONS.add(usage, doc, reduced, calls=True, is_lazy=True)
 
 
+#: the names of the reductions
+REDUCTIONS: list[str] = []
 #: the reductions of all entries, by their operators
 TOTALS: dict[str, Callable[..., Any]] = {}
 for _name, _what, _operator, _ufunc in (
@@ -151,20 +168,17 @@ for _name, _what, _operator, _ufunc in (
 ):
     _doc = f"{_what} of the entries, or of the results of a function; along `dims` if given"
     TOTALS[_operator] = partial(_total, _name, _operator, _ufunc)
-    _reduction(f"{_name}(f, A; dims)", _doc, _ufunc, TOTALS[_operator])
-_var, _std = partial(np.var, ddof=1), partial(np.std, ddof=1)
-_reduction("mean(f, A; dims)", "the mean of the entries, or along `dims`", np.mean, _mean)
-_reduction(
-    "var(A; dims)", "the variance, divided by one less than the count", _var, partial(_spread, _var)
-)
-_reduction("std(A; dims)", "the square root of the variance", _std, partial(_spread, _std))
-_logical: Any
-for _name, _doc, _logical in (
-    ("any", "whether an entry is true, or a function is true for it", np.any),
-    ("all", "whether every entry is true, or a function is true for it", np.all),
-    ("count", "the number of entries that are true, or for which a function is true", np.sum),
+    _reduction(f"{_name}(f, A; dims)", _doc, TOTALS[_operator])
+_reduction("mean(f, A; dims)", "the mean of the entries, or along `dims`", _mean)
+_doc = "the variance, divided by one less than the count"
+_reduction("var(A; dims)", _doc, partial(_spread, "var"))
+_reduction("std(A; dims)", "the square root of the variance", partial(_spread, "std"))
+for _name, _doc in (
+    ("any", "whether an entry is true, or a function is true for it"),
+    ("all", "whether every entry is true, or a function is true for it"),
+    ("count", "the number of entries that are true, or for which a function is true"),
 ):
-    _reduction(f"{_name}(f, A; dims)", _doc, _logical, partial(_truths, _name))
+    _reduction(f"{_name}(f, A; dims)", _doc, partial(_truths, _name))
 
 
 @FUNCTIONS.add("median(v)", "the middle of the entries in order, or the mean of the middle two")
@@ -287,8 +301,7 @@ def _cumulated(usage: str, doc: str, operator: str, ufunc: Any) -> None:
     def cumulated(value: Any, *, dims: Any = None) -> Any:
         if dims is not None:
             array = grid(value)
-            (axis,) = axes_of(array, dims) or (0,)
-            return np.asfortranarray(ufunc(array, axis=axis))
+            return np.asfortranarray(ufunc(array, axis=axis_of(array, dims)))
         one_dimension(name, value)
         if data.is_array(value) and data.dense(value).dtype in _OWN:
             return ufunc(data.dense(value))
@@ -317,8 +330,7 @@ def _accumulated(call: Call, function: Any, value: Any, *, init: Any = None) -> 
 @FUNCTIONS.add("diff(v; dims)", "the differences of neighbours, of a matrix along `dims`")
 def _differences(value: Any, *, dims: Any = 1) -> Any:
     array = grid(value)
-    (axis,) = axes_of(array, dims) or (0,)
-    return np.asfortranarray(np.diff(array, axis=axis))
+    return np.asfortranarray(np.diff(array, axis=axis_of(array, dims)))
 
 
 def _parts(axis: int, value: Any) -> list[Any]:
