@@ -409,11 +409,12 @@ class Units(UnitExpressions):
         """Emit the body of a function in place of its call; gives its value."""
         definition, names = function.definition, self.names
         what, parameters = f"`{definition.name}`", definition.parameters
-        values = dict(zip(parameters, given, strict=False))
         defaults = dict(definition.defaults)
-        wrong = len(given) > len(parameters) or not values.keys().isdisjoint(keywords)
-        values |= keywords
-        if wrong or {*parameters} != values.keys() | defaults.keys() or definition.types:
+        try:
+            values = function.__signature__.bind(*given, **keywords).arguments
+        except TypeError:
+            values = None
+        if values is None or definition.types:
             raise NotStaged(f"{what} has parameters with types, or other ones", span)
         if not function.is_staged:
             raise NotStaged(f"{what} is not to be staged", span)

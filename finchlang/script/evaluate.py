@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from itertools import islice, product
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -326,45 +326,36 @@ class Evaluator(Calls):
         sources = [self.closure(i, s) for i, s in zip(node.iterables, within, strict=True)]
 
         loops, loop = self.loops, collecting(node.value, node.names, condition, node.span)
-
-        def staged(env: Environment, given: list[Any]) -> np.ndarray | None:
-            return None if loops is None else loops.collected(loop, env, given)
+        order = [*range(len(sources))]  # of a grid column-major: the first source is the fastest
+        order = order[::-1] if node.is_grid else order
+        is_whole = node.is_grid or len(sources) == 1
 
         def rounds(
-            env: Environment, k: int, known: dict[str, Any], given: Any
+            env: Environment, order: list[int], given: list[Any], known: dict[str, Any]
         ) -> Iterator[Environment]:
-            """An environment for each element, of nested loops over the sources, of which the k-th is
-            `given`."""
-            for item in data.entries(given):
+            """An environment for each element, of nested loops in this order over the sources `given`, or
+            over such as the names `known` give."""
+            k, *others = order
+            around = Environment(inner, env, known) if known else env
+            for item in data.entries(given[k] if given else sources[k](around)):
                 more = known | taken_apart(item, node.names[k])
-                each = Environment(inner, env, more)
-                if k + 1 == len(sources):
-                    yield each
+                if others:
+                    yield from rounds(env, others, given, more)
                 else:
-                    yield from rounds(env, k + 1, more, sources[k + 1](each))
+                    yield Environment(inner, env, more)
 
-        def all_of(env: Environment) -> Any:
-            given = sources[0](env)
-            found = staged(env, [given]) if len(sources) == 1 else None
-            if found is not None:
+        def collect(env: Environment) -> Any:
+            given = [source(env) for source in sources] if is_whole else []
+            found: Any = loops.collected(loop, env, given) if loops and is_whole else None
+            if found is not None and not node.is_grid:
                 return found if found.size else []
-            return data.shaped([value(each) for each in rounds(env, 0, {}, given) if holds(each)])
+            if found is None:
+                given = [[*data.entries(source)] for source in given] if node.is_grid else given
+                found = [value(each) for each in rounds(env, order, given, {}) if holds(each)]
+            sizes = [count_of(source) or 0 for source in given]
+            return data.shaped(found, tuple(sizes) if node.is_grid else None)
 
-        def grid(env: Environment) -> Any:
-            given = [source(env) for source in sources]
-            if (array := staged(env, given)) is not None:
-                return data.shaped(array, tuple([count_of(source) or 0 for source in given]))
-            parts = [list(data.entries(source)) for source in given]
-            found = []
-            for places in product(*parts[::-1]):  # column-major: the first source is the fastest
-                known: dict[str, Any] = {}
-                for item, names in zip(places[::-1], node.names, strict=True):
-                    known |= taken_apart(item, names)
-                found.append(value(Environment(inner, env, known)))
-            return data.shaped(found, tuple(map(len, parts)))
-
-        run = grid if node.is_grid else all_of
-        return interruptible(node.span, run)
+        return interruptible(node.span, collect)
 
     def Broadcast(self, node: ast.Broadcast, scope: Scope, keeps: bool = False) -> Closure:
         name = node.op.name if isinstance(node.op, ast.Variable) else ""

@@ -76,7 +76,7 @@ class Variant:
     step: int | None = 1  # of a range, None for any
     kernel: UnitKernel | None = None
     leave: tuple[ast.Return, Telling] | None = None  # a `return` in it, and what tells its value
-    refusal: NotStaged | None = None
+    refusal: FinchError | None = None
 
     def arguments(self, environment: Environment) -> list[Any] | None:
         """What the names of the unit are bound to now; None if it is for others."""
@@ -399,19 +399,14 @@ class StagedLoops:
                 self.runner.prepare_unit(kernel, *variant.given_to(unit, arguments, left, MOST))
             node = ast.Return(None, span=units.root.left)
             variant.kernel, variant.leave = kernel, (node, telling(units.root.result))
-        except NotStaged as refusal:
-            loop.late += refusal.is_late
-            if (
-                refusal.is_late
-                and not isinstance(loop.node, ast.Function)
-                and loop.late <= PATIENCE
-            ):
-                return False
-            variant.refusal = refusal
-        except FinchError as error:  # which the loop itself will find
-            if error.kind == "interrupted":
+        except FinchError as refusal:  # an error is what the loop itself will find
+            if refusal.kind == "interrupted":
                 raise
-            variant.refusal = NotStaged(error.message, error.span)
+            if isinstance(refusal, NotStaged) and refusal.is_late:
+                loop.late += 1
+                if not isinstance(loop.node, ast.Function) and loop.late <= PATIENCE:
+                    return False
+            variant.refusal = refusal.with_traceback(None)
         except Exception as error:  # a fault of staging is none of the loop
             if os.environ.get("FINCH_CHECK") == "1" or not _is_ours(error):
                 raise

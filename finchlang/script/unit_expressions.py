@@ -197,7 +197,7 @@ class UnitExpressions(UnitTensors):
             found = self.as_operation(function, True)
             self.check_closed(function, span)
             exprs = [self.expression_of(value, span) for value in given]
-        except (FinchError, NotStaged):
+        except FinchError:
             return None
         if not isinstance(found, Operation) or len(found.parameters) != len(exprs):
             return None

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from finchlang.base.errors import Span
+from finchlang.base.errors import FinchError, Span
 from finchlang.base.records import record
 from finchlang.calls import arguments as args
 from finchlang.calls.environment import Environment
@@ -26,12 +26,12 @@ from finchlang.wrappers.masks import MaskValue
 Key = tuple[int, str]
 
 
-class NotStaged(Exception):
+class NotStaged(FinchError):
     """What a unit cannot have. `is_late` says that a round of the loop may change that."""
 
     def __init__(self, message: str, span: Span | None, is_late: bool = False):
-        super().__init__(message)
-        self.message, self.span, self.is_late = message, span, is_late
+        super().__init__("type", message, span)
+        self.is_late = is_late
 
 
 @record
