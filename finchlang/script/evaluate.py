@@ -141,7 +141,7 @@ class Evaluator(Calls):
             old = self.closure(node.targets[0], scope)
             parts = target, node.value
             call = ast.Call(ast.Variable(node.op, span=span), parts, span=span)
-            value = self.call_by_name(call, [old, self.lazy_closure(node.value, scope)], scope)
+            value = self.Call(call, scope, False, [old, self.lazy_closure(node.value, scope)])
         assignments = [self.assignment(target, scope) for target in node.targets]
         assign, *others = assignments
 

@@ -71,26 +71,38 @@ class Calls(Expressions):
     #: the closure of an operator with a dot (`a .+ b`)
     dotted: Callable[..., Closure]
 
-    def Call(self, node: ast.Call | ast.KeywordCall, scope: Scope, keeps: bool = False) -> Closure:
+    def Call(
+        self,
+        node: ast.Call | ast.KeywordCall,
+        scope: Scope,
+        keeps: bool = False,
+        arguments: list[Closure] | None = None,
+    ) -> Closure:
+        """A call of the function that a name is bound to in the script, or else in the language; or of
+        another value. Its arguments may be closures already."""
         op, span = node.op, node.span
         name = op.name if isinstance(op, ast.Variable) else ""
         if name[:1] == ".":
             return self.dotted(node, scope, keeps)
         meant = None if scope.is_local(name) else functions.PREDEFINED.get(name)
         is_known = meant is not None and (name in SIGNS or _is_of_arrays(meant))
-        has_splat = any(isinstance(arg, ast.Splat) for arg in node.args)
-        if not has_splat:
+        if arguments is None and not any(isinstance(arg, ast.Splat) for arg in node.args):
             arguments = (self.operands if is_known else self.closures)(node.args, scope)
-            if name and isinstance(node, ast.Call):
-                return self.call_by_name(node, arguments, scope, keeps)
-            several = all_of(arguments)
-        else:
-            several = self.several(node.args, scope)
-        self.unknown_calls += not is_known or has_splat
+        several = self.several(node.args, scope) if arguments is None else all_of(arguments)
+        self.unknown_calls += not (name in ("&&", "||") or _runs_nothing(meant, name))
         pairs = node.keywords if isinstance(node, ast.KeywordCall) else ()
         keywords = {name: self.closure(value, scope) for name, value in pairs}
         own_meaning = meant if is_known else None
-        return self.call_of(self.closure(op, scope), several, span, keeps, own_meaning, keywords)
+        bound = self.call_of(self.closure(op, scope), several, span, keeps, own_meaning, keywords)
+        if arguments is None or keywords or scope.is_local(name):
+            return bound
+        if name in ("&&", "||", "ifelse"):
+            own = placed(span, lazy(name, arguments))
+        elif isinstance(meant, Operator):
+            own = self.call_operator(meant, node, bound, arguments, keeps)  # type: ignore[arg-type]
+        else:
+            return bound
+        return lambda env: bound(env) if name in env.outermost else own(env)
 
     KeywordCall = Call
 
@@ -120,32 +132,6 @@ class Calls(Expressions):
                 raise error.at(span) from None
 
         return call
-
-    def call_by_name(
-        self, node: ast.Call, arguments: list[Closure], scope: Scope, keeps: bool = False
-    ) -> Closure:
-        """A call of the function that a name is bound to in the script, or else in the language."""
-        op, span = node.op, node.span
-        assert isinstance(op, ast.Variable)
-        meant = functions.PREDEFINED.get(op.name)
-        if scope.is_local(op.name) or not isinstance(meant, (Operator, data.Builtin, types.Type)):
-            self.unknown_calls += op.name not in ("&&", "||")
-        elif isinstance(meant, data.Builtin) and (meant.calls or op.name[-1] == "!"):
-            self.unknown_calls += not meant.is_lazy
-        is_lazy = op.name in SIGNS or _is_of_arrays(meant)
-        own_meaning = meant if is_lazy and not scope.is_local(op.name) else None
-        called, several = self.Variable(op, scope), all_of(arguments)
-        bound = self.call_of(called, several, span, keeps, own_meaning)
-        if scope.is_local(op.name):
-            return bound
-        if op.name in ("&&", "||", "ifelse"):
-            own = placed(span, lazy(op.name, arguments))
-        elif isinstance(meant, Operator):
-            return self.call_operator(meant, node, bound, arguments, keeps)
-        else:
-            return bound
-        name = op.name
-        return lambda env: bound(env) if name in env.outermost else own(env)
 
     def call_operator(
         self, op: Operator, node: ast.Call, bound: Closure, arguments: list[Closure], keeps: bool
@@ -338,6 +324,13 @@ def lazy(name: str, operands: list[Closure]) -> Closure:
         return data.truth(first(env)) or second(env)
 
     return {"ifelse": choose, "&&": both, "||": either}[name]
+
+
+def _runs_nothing(meant: Any, name: str) -> bool:
+    """Whether calling what a name means in the language runs nothing of the script and changes nothing."""
+    if isinstance(meant, data.Builtin) and (meant.calls or name[-1] == "!"):
+        return meant.is_lazy
+    return isinstance(meant, (Operator, data.Builtin, types.Type))
 
 
 def _is_of_arrays(meant: Any) -> bool:
