@@ -165,7 +165,7 @@ def _give_name(handle: int, new: Path) -> None:
             os.close(opened)
 
 
-def check_memory(file: Path, bytes_needed: int) -> None:
-    """Raises FinchError "resource" if a file says that it holds more than the machine's memory."""
+def check_memory(what: str, bytes_needed: float) -> None:
+    """Raises FinchError "resource" if something is larger than the machine's memory."""
     if bytes_needed > os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"):
-        raise FinchError("resource", f"no memory for what {file} holds")
+        raise FinchError("resource", f"no memory for {what}")

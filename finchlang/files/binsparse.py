@@ -209,7 +209,7 @@ class _Reader:
         if values.strides == (0,):  # `iso`: an element level has to store each
             if is_sparse and values.dtype == np.bool_ and not fill and values[:1].all():
                 return Pattern(), [{}]
-            check_memory(self.file, values.nbytes)
+            check_memory(f"what {self.file} holds", values.nbytes)
         literal = typed_literal(np.asarray(fill).item(), type_of_dtype(values.dtype))
         return Element(literal), [{"val": np.ascontiguousarray(values)}]
 

@@ -108,7 +108,7 @@ class Hdf5(Checked, binsparse.HDF5BinsparseContainer):
             raise ValueError(f"`{key}` is no array of numbers")
         if stored.external or stored.is_virtual:
             raise ValueError(f"`{key}` is kept in other files")
-        check_memory(self.path, stored.size * max(stored.dtype.itemsize, 8))
+        check_memory(f"what {self.path} holds", stored.size * max(stored.dtype.itemsize, 8))
         return stored[()]
 
 
@@ -121,7 +121,7 @@ class Npz(Checked, binsparse.NPZBinsparseContainer):
     def _array(self, key: str) -> np.ndarray:
         if key not in self.file:
             raise ValueError(f"it has no array `{key}`")
-        check_memory(self.path, self.file.zip.getinfo(f"{key}.npy").file_size)
+        check_memory(f"what {self.path} holds", self.file.zip.getinfo(f"{key}.npy").file_size)
         return self.file[key]
 
 
@@ -149,7 +149,7 @@ class Zarr(Checked, binsparse.ZarrBinsparseContainer):
         if unknown:
             raise ValueError(f"`{key}` is encoded as {', '.join(sorted(unknown))}")
         entries = max(math.prod(stored.shape), math.prod(stored.chunks))
-        check_memory(self.path, entries * max(stored.dtype.itemsize, 8))
+        check_memory(f"what {self.path} holds", entries * max(stored.dtype.itemsize, 8))
         return stored[...]
 
 

@@ -55,7 +55,7 @@ def read_mtx(file: Path) -> Tensor:
             return Tensor.from_numpy(_array(file, lines, (rows, columns), dtype, symmetry))
         if max(rows, columns) > MAX_DIMENSION:
             raise ValueError(f"{rows} x {columns} is no size of a matrix")
-        check_memory(file, columns * 8 * 4)
+        check_memory(f"what {file} holds", columns * 8 * 4)
         coordinates, values = read_counted(file, lines, (rows, columns), dtype, sizes[2])
     if symmetry != "general":
         coordinates, values = mirrored(coordinates, values, symmetry == "skew-symmetric")

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from finchlang.base.errors import FinchError
+from finchlang.base.paths import check_memory
 from finchlang.levels.element import Element, typed_literal
 from finchlang.levels.level import Level
 from finchlang.levels.pattern import Pattern
@@ -209,7 +210,8 @@ def empty_sparse(*args: Any) -> Tensor:
 @FUNCTIONS.add("fsprand(m, n, density; seed)", "a random sparse tensor of any number of dimensions")
 def random_sparse(*args: Any, seed: int | None = None) -> Tensor:
     """`fsprand(m, n, density)`: a tensor in which each entry is stored with probability `density`, with a
-    value uniformly from 0 to 1. Raises FinchError "type", "dimension" for too many entries to count."""
+    value uniformly from 0 to 1. Raises FinchError "type", "dimension" for too many entries to count,
+    "resource" for more than there is memory."""
     if len(args) < 2:
         raise FinchError("type", "fsprand takes sizes and a density")
     *given, density = args[isinstance(args[0], Type) and args[0] == Float64 :]
@@ -217,6 +219,8 @@ def random_sparse(*args: Any, seed: int | None = None) -> Tensor:
     if type_of_value(density) is None or not 0 <= density <= 1:
         hint = "the sizes come first, and a density last: `fsprand(3, 3, 0.5)`"
         raise FinchError("type", "a density is a number from 0 to 1", hint=hint)
+    stored = math.prod(sizes) * float(plain(density))
+    check_memory(f"about {stored:.2g} entries", 8 * stored * (len(sizes) + 1))
     format = list_format(Float64, len(sizes))
     empty = Tensor(format, *sizes)  # checks the sizes
     total = math.prod(empty.shape)

@@ -169,6 +169,10 @@ def test_errors_stand_at_their_place_in_the_python_file() -> None:
 def no_text(A: Any) -> None: ...
 
 
+def of_many(A: Any, *more: Any) -> None:
+    "@finch for i = _ A[i] = 1 end"
+
+
 def no_name(A: Any) -> None:
     "@finch for i = _ A[i] = B[i] end"
 
@@ -182,6 +186,7 @@ def no_name(A: Any) -> None:
         (lambda: spmv(A, "text"), FinchError, "`x` is a string"),
         (lambda: kernel(5), FinchError, "made of a text or of a function"),  # type: ignore[call-overload]
         (lambda: kernel(no_text), FinchError, "has no docstring"),
+        (lambda: kernel(of_many), FinchError, r"`\*more` of of_many: a kernel takes each"),
         (lambda: kernel(no_name), FinchError, "`B` is neither a parameter of no_name"),
     ],
 )

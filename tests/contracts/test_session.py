@@ -49,6 +49,7 @@ def test_names() -> None:
     with pytest.raises(KeyError):
         session["w"]
     assert "w" not in session
+    assert list(session) == session.names() and len(session) > 6
 
 
 def test_what_was_bound_is_given_back() -> None:
