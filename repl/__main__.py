@@ -107,7 +107,7 @@ def parse(arguments: list[str]) -> Namespace:
             parser.error(f"there is no `{arguments[0]}`: {OTHERS[arguments[0]]}")
     options = parser.parse_args(arguments)
     name = options.file
-    is_word = name is not None and not os.path.splitext(name)[1]
+    is_word = name not in (None, "-") and not os.path.splitext(name)[1]
     if options.e is None and is_word and not os.path.exists(name):
         from difflib import get_close_matches
 

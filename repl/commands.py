@@ -22,7 +22,7 @@ from finchlang.base.errors import FinchError
 
 from .options import BANNER, COMMANDS, DIRECTLY
 from .progress import told, watched
-from .prompt_session import Conversation, read_all, text_of
+from .prompt_session import Conversation
 from .report import (
     BROKEN_PIPE,
     INTERRUPTED,
@@ -123,8 +123,11 @@ def directly(options: Namespace) -> int:
         from .prompt import converse
 
         return converse(conversation, GREETING)
+    from finchlang.base.paths import read_script
+
     with watched():
-        return read_all(conversation, sys.stdin)
+        conversation.run(read_script("-"), "<stdin>")
+    return SUCCESS
 
 
 def _session(
@@ -474,8 +477,10 @@ def _format(path: str, is_check: bool) -> bool:
     from finchlang.base.paths import read_script, replace_text
     from finchlang.text.formatter import formatted
 
-    text = text_of(sys.stdin) if path == "-" else read_script(path)
+    text = read_script(path, newline="")
     done = formatted(text, path)
+    if "\r\n" in text:
+        done = done.replace("\n", "\r\n")
     if path == "-" and not is_check:
         write(done)
     elif done != text and not is_check:

@@ -8,7 +8,9 @@ from typing import Any
 from urllib.parse import unquote, urlparse
 
 from lsprotocol import types as lsp
+from pygls.exceptions import JsonRpcInvalidParams
 from pygls.lsp.server import LanguageServer
+from pygls.protocol import LanguageServerProtocol
 from pygls.workspace import TextDocument
 
 from finchlang import __version__
@@ -29,12 +31,23 @@ TOO_LONG = {
 }
 
 
+class Protocol(LanguageServerProtocol):
+    def structure_message(self, data: dict[str, Any]) -> Any:
+        """A message as an object. A request with wrong parameters is answered, too."""
+        try:
+            return super().structure_message(data)
+        except JsonRpcInvalidParams as error:
+            if "id" in data and "method" in data:
+                self._send_response(data["id"], error=error.to_response_error())
+            raise
+
+
 class Server(LanguageServer):
     """The language server, with what it knows of the open texts."""
 
     def __init__(self, glances: Glances) -> None:
         whole = lsp.TextDocumentSyncKind.Full
-        super().__init__("finch", __version__, text_document_sync_kind=whole)
+        super().__init__("finch", __version__, whole, protocol_cls=Protocol)
         self.glances = glances
         self.waiting: dict[str, asyncio.Task] = {}
         self.names: dict[str, dict[str, str | None]] = {}  # by text, descriptions of its variables

@@ -12,7 +12,7 @@ from pygments.token import Comment, Keyword, Name, Number, Operator, Punctuation
 from finchlang.text.terminals import BRACKETS, keywords, operators, terminals
 
 KEYWORDS = tuple(keywords())
-CONSTANTS = ("true", "false", "missing", "nothing", "Inf", "NaN")
+CONSTANTS = ("true", "false", "missing", "nothing", "Inf", "NaN", "pi", "π", "ℯ")
 #: the words that `end` closes
 OPENERS = ("begin", "for", "function", "if", "let", "while", "try", "do")
 

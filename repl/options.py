@@ -114,8 +114,8 @@ def _without(what: str, help: str) -> tuple[str, Any]:
 
 #: what argparse is told of each operand and option, its name first where that differs
 OPTIONS: dict[str, tuple[str, Any]] = {
-    "FILE": _operand("file", "a .finch file", metavar="FILE"),
-    "directly FILE": _operand("file", "a .finch file to run", metavar="FILE", nargs="?"),
+    "FILE": _operand("file", "a .finch file, `-` for input", metavar="FILE"),
+    "directly FILE": _operand("file", "a .finch file to run, `-` for input", metavar="FILE", nargs="?"),
     "ARGS": _operand(
         "args", "what the script finds in ARGS", metavar="ARGS", nargs="*", default=[]
     ),

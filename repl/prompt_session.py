@@ -7,9 +7,7 @@ import os
 import sys
 from collections.abc import Callable
 from threading import Lock
-from typing import Any, TextIO
-
-from finchlang.base.errors import FinchError
+from typing import Any
 
 from .report import write
 
@@ -78,20 +76,3 @@ class Conversation:
 
 def is_quiet(span: Any) -> bool:
     return span.source.line(span.end_line)[span.end_column - 1 :].lstrip().startswith(";")
-
-
-def read_all(conversation: Conversation, stream: TextIO) -> int:
-    """Run the statements on standard input, a pipe or file, as if typed. Raises the FinchError of the first
-    statement that fails."""
-    conversation.run(text_of(stream), "<stdin>")
-    return 0
-
-
-def text_of(stream: TextIO) -> str:
-    """The text on standard input. Raises FinchError "I/O" if that is not UTF-8."""
-    try:
-        text = stream.read()
-        text.encode()  # in the locale C, bytes that are not UTF-8 were read as surrogates
-    except UnicodeError:
-        raise FinchError("I/O", "standard input is not UTF-8 text") from None
-    return text

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
-from finchlang.base.errors import FinchError
+from finchlang.base.errors import FinchError, located
 from finchlang.calls.environment import Environment, Scope, assigned_names
 from finchlang.calls.runner import KernelEvent, Observer
 from finchlang.python.session import Session
@@ -137,9 +137,13 @@ def look_at(text: str, name: str) -> dict[str, Any]:
 
 
 def _fault(error: FinchError, name: str) -> dict[str, Any]:
-    span = error.span if error.span is not None and error.span.source.name == name else None
-    place = (1, 1, 1, 1) if span is None else (span.line, span.column, *span.end)
-    return {"kind": error.kind, "message": error.message, "hint": error.hint, "place": place}
+    span, message = error.span, error.message
+    place = 1, 1, 1, 1
+    if span is not None and span.source.name == name:
+        place = span.line, span.column, *span.end
+    elif span is not None:  # in a file that is included
+        message = located(span) + message
+    return {"kind": error.kind, "message": message, "hint": error.hint, "place": place}
 
 
 def _said(value: Any, is_unsure: bool) -> str | None:

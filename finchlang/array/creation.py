@@ -80,15 +80,20 @@ def _sparse_format(type: Type, order: int) -> Level:
     return nest_of([True, False] if order == 2 else [False] * order, leaf)
 
 
+def _sizes(shape: Any) -> tuple[int, ...]:
+    sizes = sizes_of(shape)
+    if any([size < 0 for size in sizes]):
+        raise ValueError(f"an array of shape {sizes}: a size is not negative")
+    return sizes
+
+
 def full(
     shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, format: Any = None
 ) -> Array:
     """An array of one value, which stores nothing; with a `format`, an empty tensor of that format with
     this fill. Raises ValueError for a negative size, TypeError for a value that is no number,
     OverflowError for a Python integer that the type does not hold."""
-    sizes = sizes_of(shape)
-    if any([size < 0 for size in sizes]):
-        raise ValueError(f"an array of shape {sizes}: a size is not negative")
+    sizes = _sizes(shape)
     if isinstance(fill_value, (Array, np.ndarray)):
         fill_value = todense(fill_value)[()]
     own = type_of_value(fill_value)
@@ -166,7 +171,7 @@ def eye(
 ) -> Array:
     """A matrix with ones on its k-th diagonal (above the main one if positive), else 0; Dense over
     SparseList unless a `format` is given."""
-    columns = n_rows if n_cols is None else n_cols
+    n_rows, columns = _sizes((n_rows, n_rows if n_cols is None else n_cols))
     type: Type = type_of(np.float64 if dtype is None else dtype)
     level = _sparse_format(type, 2) if format is None else format_of(format)
     rows = np.arange(max(0, -k), max(0, min(n_rows, columns - k)))

@@ -7,6 +7,7 @@ import os
 import shutil
 import signal
 import stat
+import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -28,13 +29,18 @@ def checked_path(path: Any, suffixes: Iterable[str]) -> Path:
     return file
 
 
-def read_script(path: str | Path) -> str:
-    """The text of a file. Raises FinchError "I/O" if it is not there or not UTF-8, "type" for no path."""
+def read_script(path: str | Path, newline: str | None = None) -> str:
+    """The text of a file, `-` for standard input; its line ends stay if `newline` is empty. Raises FinchError
+    "I/O" if it is not there or not UTF-8, "type" for no path."""
     try:
         with told("read", path):
-            return Path(path).read_text(encoding="utf-8")
-    except UnicodeDecodeError:
-        raise FinchError("I/O", f"{path} is not UTF-8 text") from None
+            if path == "-":  # in the locale C, bytes that are not UTF-8 are read as surrogates
+                return sys.stdin.read().encode().decode()
+            with Path(path).open(encoding="utf-8", newline=newline) as file:
+                return file.read()
+    except UnicodeError:
+        name = "standard input" if path == "-" else path
+        raise FinchError("I/O", f"{name} is not UTF-8 text") from None
     except TypeError:
         raise FinchError("type", f"a path is a text, not a {type(path).__name__}") from None
 

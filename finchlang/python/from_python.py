@@ -69,7 +69,9 @@ def from_python(value: Any, name: str = "x") -> Any:
     dtype = getattr(value, "dtype", None) if library == "numpy" or is_scipy(value) else None
     if isinstance(dtype, np.dtype) and type_of_dtype(dtype.newbyteorder("=")) is None:
         what = "a number" if isinstance(value, np.generic) else "an array"
-        hint = f"`{name}.astype(float)` has one, if these are numbers"
+        is_complex = dtype.kind == "c"
+        way = f"{name}.real` and `{name}.imag" if is_complex else f"{name}.astype(float)"
+        hint = f"`{way}` has one" + ", if these are numbers" * (not is_complex)
         raise FinchError("type", f"{what} of {dtype} has no element type here", None, hint)
     if not isinstance(value, _VALUES) and library != "finchlang" and dtype is None:
         hint = (

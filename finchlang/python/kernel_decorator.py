@@ -193,7 +193,8 @@ def _decorated(function: FunctionType, frame: FrameType, session: Session) -> Ke
     text, code = function.__doc__, function.__code__
     if not text or not text.strip():
         message = f"`{code.co_name}` has no docstring, which would be the text of the kernel"
-        raise FinchError("type", message)
+        hint = 'its body is its docstring: `"""@finch for i = _; y[i] = x[i] end"""`'
+        raise FinchError("type", message, hint=hint)
     file, lines, found = definition_of(function)
     first, last = code.co_firstlineno, None
     if isinstance(found, ast.FunctionDef):

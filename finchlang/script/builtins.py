@@ -306,7 +306,7 @@ def _of_integers(name: str, function: Callable[..., int], *args: Any) -> int:
     if found > types.Int64.highest:
         called = f"{name}({', '.join(map(str, given))})"
         raise FinchError(
-            "bounds", f"Int64 cannot hold {called}", hint="floats are larger: prod(1.0:n)"
+            "bounds", f"Int64 cannot hold {called}", hint="floats are larger: `prod(1.0:n)`"
         )
     return found
 
@@ -322,8 +322,14 @@ for _usage, _doc, _of in (
 
 @BUILTINS.add("range(a, b; step, length)", "the range a:b, or `length` numbers from a to b")
 def _range(
-    start: Any, stop: Any, *others: Any, step: Any = None, length: Any = None
+    start: Any, *ends: Any, stop: Any = None, step: Any = None, length: Any = None
 ) -> data.FinchRange | np.ndarray:
+    if stop is None and not ends and None not in (step, length):
+        ends, length = (start + step * (data.whole(length, "a length") - 1),), None
+    ends = ends if stop is None else (*ends, stop)
+    if not ends:
+        raise FinchError("type", "a range has two ends", hint="range(a, b) goes from a to b")
+    stop, *others = ends
     if others:
         hint = "range(a, b; length = n) has n numbers, range(a, b; step = s) goes by s"
         raise FinchError("type", "range takes its third number by name", hint=hint)

@@ -222,7 +222,7 @@ def with_function(name: str, what: str, args: tuple[Any, ...]) -> tuple[tuple[An
         hint = AS_VECTOR if all(map(data.is_number, args)) and args else None
         raise FinchError("type", f"{name} takes {what}, or a function and {what}", hint=hint)
     if len(args) == 2 and data.is_array(args[0]) and data.is_number(args[1]):
-        hint = f"write `{name}(A, dims = {args[1]})`"
+        hint = f"write `{name}(A, dims = {args[1] or 1})`; dimensions count from 1"
         raise FinchError("type", f"{name} takes a dimension as `dims`", hint=hint)
     return args[:-1], args[-1]
 

@@ -38,6 +38,8 @@ def construct_tensor(*args: Any) -> Tensor:
             return copy_of(tensor_of(format))
         message = f"the first argument of Tensor is a format, not {kind_of(format)}"
         hint = "a format is made of levels, as in `Tensor(Dense(SparseList(Element(0.0))), A)`"
+        if rest and isinstance(rest[0], (Level, str)):
+            hint = "the format comes first, and then what it is made of"
         raise FinchError("type", message, hint=hint)
     if len(rest) == 1 and isinstance(rest[0], LazyTensor) and _is_made_of(rest[0], format):
         return rest[0].materialized(format)

@@ -180,7 +180,7 @@ def _of_size(value: Any, shape: tuple[int, ...], spreads: bool = False) -> Any:
 
 
 def _of_part(value: Any, shape: tuple[int, ...]) -> str:
-    number = "one number fills all of the part: `A[1:2, 1] .= 0`"
+    number = "both have one size, or one number fills the part: `A[1:2, 1] .= 0`"
     return other_sizes(np.shape(value), shape, "x") or number
 
 

@@ -549,7 +549,8 @@ def truth(value: Any) -> bool:
 def whole(value: Any, what: str) -> int:
     """An integer as Python's. Raises FinchError "type", naming `what`, for another value."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
-        hint = "a type comes first, as in `zeros(Int64, 3)`" if isinstance(value, Type) else None
+        made = "`zeros`, `ones`, `fill`, `rand` and `similar` take a type, as in `zeros(Int64, 3)`"
+        hint = made if isinstance(value, Type) else None
         if isinstance(value, str) and what == "an index":
             hint = '`Dict("a" => 1)` has values by names'
         if isinstance(value, (float, np.floating)):

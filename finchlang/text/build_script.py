@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from itertools import count
 from typing import Any
@@ -21,6 +22,7 @@ PACKAGES = frozenset(("Finch", "LinearAlgebra", "SparseArrays", "Statistics", "R
 #: a parameter's name, type and default
 Parameter = tuple[str, str | None, ast.Node | None]
 CONSTANTS = {"true": True, "false": False, "missing": ast.MISSING, "nothing": ast.NOTHING}
+CONSTANTS |= {"pi": math.pi, "π": math.pi, "ℯ": math.e}
 ALL, REST = slice(None), slice(1, None)
 
 
@@ -290,7 +292,7 @@ class Builder(KernelBuilder):
         targets, span = nodes(parts[:-1]), self.over(parts)
         match targets:
             case (ast.Call(ast.Variable(name)) | ast.KeywordCall(ast.Variable(name)) as head,):
-                return self.defined(name, self.head(head), parts[-1], span)
+                return self.defined(name, self.head(head, parts[-1], span), parts[-1], span)
             case (ast.Group(items),):
                 targets = items
         for target in targets:
@@ -321,6 +323,8 @@ class Builder(KernelBuilder):
                 hint = write(", ".join(map(pretty, target.rows[0])))
             elif isinstance(target, ast.Typed):
                 hint = write(target.name.name)
+            elif target.span is not None and target.span.text in CONSTANTS:
+                hint = f"`{target.span.text}` is a constant: take the line out"
             elif isinstance(target, ast.Group):
                 hint = "take the parts in two steps: `p, c = (1, 2), 3; a, b = p`"
             raise FinchError("syntax", "this cannot be assigned to", target.span, hint)
@@ -341,7 +345,9 @@ class Builder(KernelBuilder):
         defaults = tuple((n, given) for n, _, given in parameters if given is not None)
         return ast.Function(name, names, body, defaults, types, span=span)
 
-    def head(self, call: ast.Call | ast.KeywordCall) -> list[Parameter]:
+    def head(
+        self, call: ast.Call | ast.KeywordCall, body: ast.Node, span: Span | None
+    ) -> list[Parameter]:
         """The parameters of `f(x, y::Int, z = 1) = ...`, which has been parsed as a call."""
         found: list[Parameter] = []
         for node in call.args:
@@ -350,7 +356,11 @@ class Builder(KernelBuilder):
             if isinstance(node, ast.Splat):
                 type, node = "Vararg", node.value
             if not isinstance(node, ast.Variable):
-                hint = write(pretty(ast.Subscript(call.op, call.args)))
+                at = pretty(ast.Subscript(call.op, call.args))
+                hint = write(f"{at} = {pretty(body)}", span)
+                if isinstance(body, ast.Rows) and not any(body.rows):  # MATLAB's deletion
+                    name, index = pretty(call.op), pretty(node)
+                    hint = write(f"{name} = {name}[(1:length({name})) .!= {index}]", span)
                 message = "a function's parameters are names, and an entry is in brackets"
                 raise FinchError("syntax", message, call.span, hint)
             found.append((node.name, type, None))

@@ -12,49 +12,54 @@ from finchlang.text.print import pretty
 
 _COMPARES = frozenset(map(ast.Variable, ("<", "<=", ">", ">=", "==", "!=")))
 #: what a text has that any of these notes is about, besides kernels
-SIGNS = re.compile(r"=\+|[&|]|:-|\]\s*\*|\brepeat\b")
+SIGNS = re.compile(r"=\+|[&|]|:-|\]\s*\*|\brepeat\b|\bfor\b.*=.*=")
 
 
 def doubtful(tree: ast.Node) -> Iterator[Note]:
-    seen = set[int]()
-    for node in trees.walk(tree):
-        if isinstance(node, (ast.Assign, ast.Let)) and node.span is not None:
-            target = node.target if isinstance(node, ast.Assign) else node.targets[0]
-            if target.span is not None and node.value.span is not None:
-                between = node.span.source.text[target.span.offsets[1] : node.value.span.offsets[0]]
-                if re.match(r"\s*=\+\s*$", between):
-                    yield Note(
-                        "`=+` assigns a value with its sign; an update is written `+=`", node.span
-                    )
-        match node:
-            case ast.Call(ast.Variable("*"), (ast.Rows(((value,),)) as row, count)) if (
-                not row.is_matrix and isinstance(count, (ast.Literal, ast.Variable))
-            ):
+    # the middle of `a < b & c < d` is in two comparisons
+    return iter(dict.fromkeys(note for node in trees.walk(tree) for note in _of(node)))
+
+
+def _of(node: Any) -> Iterator[Note]:
+    match node:
+        case ast.Assign(target) | ast.Let((target, *_)) if re.match(
+            r"\s*=\+\s*$", _between(target, node.value)
+        ):
+            yield Note("`=+` assigns a value with its sign; an update is written `+=`", node.span)
+        case ast.For(iterable=extent, body=ast.Script((ast.Let(value=ast.Range()) as first, *_))):
+            if re.fullmatch("[ \t]+", _between(extent, first)):
+                said = "is the first statement of this loop: loops have a comma between them"
+                yield Note(f"`{pretty(first)}` {said}", first.span)
+        case ast.Call(ast.Variable("*"), (ast.Rows(((value,),), False) as row, count)):
+            if isinstance(count, (ast.Literal, ast.Variable)):
                 ours = f"`fill({pretty(value)}, {pretty(count)})` has it so many times"
                 yield Note(f"`{pretty(row)} * {pretty(count)}` is a product; {ours}", node.span)
-            case ast.Call(ast.Variable("repeat"), (_, ast.Literal(int(n)), ast.Literal(1))):
-                ours = f"`tile(A, 1, {n})` has all of it {n} times along dimension 1"
-                yield Note(f"each part along dimension {n} is there once: {ours}", node.span)
-        if isinstance(node, ast.Subscript):
-            for index in node.indices:
+        case ast.Call(ast.Variable("repeat"), (_, ast.Literal(int(n)), ast.Literal(1))):
+            ours = f"`tile(A, 1, {n})` has all of it {n} times along dimension 1"
+            yield Note(f"each part along dimension {n} is there once: {ours}", node.span)
+        case ast.Subscript(_, indices):
+            for index in indices:
                 match index:
                     case ast.Range(ast.Literal(int(a)), None, ast.Literal(int(b))) if b < 0 < a:
                         last = "end" if b == -1 else f"end - {-b - 1}"
-                        yield Note(
-                            f"`{a}:{b}` is empty; counted from the end it is `{a}:{last}`",
-                            index.span,
-                        )
-        if isinstance(node, ast.Call) and node.op in _COMPARES:
-            for arg in node.args:
+                        said = f"`{a}:{b}` is empty; counted from the end it is `{a}:{last}`"
+                        yield Note(said, index.span)
+        case ast.Call(op, args) if op in _COMPARES:
+            for arg in args:
                 match arg:
                     case ast.Call(ast.Variable("&" | "|" as sign), (_, _), span=Span(text=code)):
-                        if code[0] != "(" and id(arg) not in seen:
-                            seen.add(id(arg))
+                        if code[0] != "(":
                             said = (
                                 f"`{sign}` goes before comparisons, so that this compares `{code}`"
                             )
-                            said = f"{said}; between conditions write `{sign * 2}`"
-                            yield Note(said, arg.span)
+                            yield Note(f"{said}; between conditions write `{sign * 2}`", arg.span)
+
+
+def _between(first: ast.Node, second: ast.Node) -> str:
+    """The text between two nodes; empty if they have no places in it."""
+    if first.span is None or second.span is None:
+        return ""
+    return first.span.source.text[first.span.offsets[1] : second.span.offsets[0]]
 
 
 def lost(program: ast.Node) -> Iterator[Note]:

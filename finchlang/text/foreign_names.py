@@ -113,7 +113,7 @@ def _is_typed(parameter: str, arg: Any) -> bool:
     """Whether an argument is the literal that the parameter stands for, if it stands for one."""
     if parameter == "[]":
         return isinstance(arg, ast.Rows) and not any(arg.rows)
-    return parameter != "string" or isinstance(arg, ast.Text)
+    return isinstance(arg, {"string": ast.Text, "tuple": ast.Group}.get(parameter, object))
 
 
 def _of_scripts(code: str) -> list[NameRow]:

@@ -42,6 +42,13 @@ def write(tmp_path: Path) -> Write:
     return writing
 
 
+def test_line_ends_stay_in_formatted_files(write: Write) -> None:
+    path = write("")
+    Path(path).write_bytes(b"x=1\r\ny=2\r\n")
+    assert main(["fmt", path]) == main(["fmt", "--check", path]) == 0
+    assert Path(path).read_bytes() == b"x = 1\r\ny = 2\r\n"
+
+
 def start(*arguments: str) -> subprocess.Popen[str]:
     pipe = subprocess.PIPE
     return subprocess.Popen([*FINCH, *arguments], text=True, stdin=pipe, stdout=pipe, stderr=pipe)

@@ -217,6 +217,8 @@ def test_a_message_of_any_length_is_survived(client: Client, length: str) -> Non
     sent.write(b"Content-Length: " + length.encode() + b"\r\n\r\n{}")
     client.open("x = 1 +* 2")
     assert client.faults()
+    wrong = {"textDocument": 3, "position": "here"}
+    assert client.answer("textDocument/hover", wrong)["error"]["message"] == "Invalid Params"
 
 
 def test_what_a_loop_would_have_made_is_not_judged(client: Client) -> None:

@@ -209,7 +209,8 @@ class _Scopes:
         if found is not None and found.name in self.extents:
             raise FinchError("type", f"`{name}` is an extent, not a value", node.span)
         if known and not isinstance(known, types.Type):
-            hint = f"write `{_example(name, self.leaf(ast.Variable(name), env).order)}`"
+            example = _example(name, self.leaf(ast.Variable(name), env).order)
+            hint = f"in a loop write `{example}`; the script computes with whole tensors"
             raise FinchError("type", f"`{name}` is a tensor, not a value", node.span, hint)
         if found is not None:
             return replace(found, span=node.span)
@@ -238,7 +239,8 @@ class _Scopes:
         if row is not None and not (isinstance(op, ast.Variable) and op.name in env):
             least, most = row.arity
             if not least <= count <= most and not (row.associative and count > most):
-                hint = None
+                reduces = f"loops reduce: `s[] <<{row.name}>>= x[i]`"
+                hint = reduces if row.associative and count == 1 else None
                 if isinstance(op, Operation):
                     hint = f"it is defined as `{op.name}({', '.join(op.parameters)})`"
                 raise wrong_count(row.name, row.arity, count, op.span, hint)
