@@ -52,8 +52,16 @@ class ForeignForm(NamedTuple):
 @cache
 def forms() -> tuple[ForeignForm, ...]:
     """What other languages write and ours does not."""
-    known = "|".join(sorted(build_script.PACKAGES))
-    text = text_of_grammar("foreign_forms.toml").replace("PACKAGES", known)
+    brackets = r"[(\[{][^()\[\]{}]*[)\]}]"
+    for _ in range(3):
+        brackets = rf"[(\[{{](?:[^()\[\]{{}}]|{brackets})*[)\]}}]"
+    text = text_of_grammar("foreign_forms.toml")
+    for name, pattern in (
+        ("PACKAGES", "|".join(sorted(build_script.PACKAGES))),
+        ("EXPR", rf"(?:(?!->|\breturn\b|\s+end\b)[^()\[\]{{}},;=]|[=!<>]=|{brackets})+"),
+        ("STATEMENT", rf"(?:(?!\s+end\b)[^()\[\]{{}},;]|{brackets})+"),
+    ):
+        text = text.replace(name, pattern)
     return tuple(ForeignForm(**row) for row in tomllib.loads(text)["form"])
 
 
@@ -144,10 +152,8 @@ def _forms_at(
     if len(line) > LONGEST:
         return
     code = _COMMENT_OR_STRING.sub(_blank, line)
-    for special in (_member, _choice, _slice, _string, _dots) if is_syntax else (_member,):
-        found = special(line, code, at, in_kernel)
-        if found is not None:
-            yield found
+    if (found := _member(line, code, at, in_kernel)) is not None:
+        yield found
     for form in forms():
         if form.only and (form.only == "kernel") != in_kernel:
             continue
@@ -155,9 +161,12 @@ def _forms_at(
             if not match.start() <= at < match.end() + is_syntax:
                 continue
             named = {k: match.span(k) for k, part in match.groupdict().items() if part is not None}
-            parts = {k: line[start:stop] for k, (start, stop) in named.items()}
+            parts = {k: _Part(line[start:stop]) for k, (start, stop) in named.items()}
             start, stop = named.get("at", match.span())
-            ours = form.code and form.code.format(**parts)
+            try:
+                ours = form.code and form.code.format(**parts)
+            except FinchError:  # a part that does not parse
+                continue
             way = form.way and form.way.format(code=ours, **parts)
             yield Remedy(start, stop, form.reason.format(**parts), way, ours)
 
@@ -193,23 +202,58 @@ def _blank(found: re.Match[str]) -> str:
     return " " * len(whole) if whole[0] == "#" else f'"{"_" * len(found[1])}"'
 
 
+class _Part(str):
+    """A part of a line in the code of a row, where `{e:dots}` has it in one of the WAYS."""
+
+    def __format__(self, way: str) -> str:
+        return WAYS[way](self) if way else str(self)
+
+
+def _grouped(text: str) -> str:
+    """In parentheses if a colon or a choice in it would be taken for another."""
+    text = text.strip()
+    is_joined = re.search(r"[?:]|\bif\b", text) and not re.fullmatch(r"\(.*\)", text)
+    return f"({text})" if is_joined else text
+
+
+def _place(text: str, by: int) -> str:
+    """An index of Python's, which counts from 0, and from the end below it."""
+    if text[:1] == "-":
+        return f"end - {int(text[1:]) - by}" if int(text[1:]) > by else "end"
+    return str(int(text or 0) + by)
+
+
+def _with_dots(text: str) -> str:
+    node = parse_fragment(text)
+    if not isinstance(node, ast.Let):
+        return names.text_of(names.dotted(node))
+    target, value = node.targets[0], names.text_of(names.dotted(node.value))
+    return f"{pretty(target)} .{node.op or ''}= {value}"
+
+
+#: how parts stand in the code of a row
+WAYS: dict[str, Callable[[str], str]] = {
+    "group": _grouped,
+    "dots": _with_dots,
+    "first": lambda text: _place(text, 1),
+    "last": lambda text: _place(text, 0) if text else "end",
+    "fields": lambda text: re.sub(r"\{([^{}:]+)(?::[^{}]*)?\}", r"$(\1)", text),
+    "pairs": lambda text: re.sub(r"\s*:\s*", " => ", text),
+}
+
+
 # ------------------------------------------------------------- forms that need balanced brackets
 
 
-def _scanned(code: str, at: int, step: int, stops: Callable[[int], object]) -> int:
-    """From `at` on in one direction, the first place outside of brackets where `stops` holds, or where a
-    bracket is met whose other one was not."""
+def _other_bracket(code: str, at: int, step: int = 1) -> int:
+    """From a bracket on in one direction, the place of the bracket that belongs to it."""
     depth, opens, closes = 0, *("([{", ")]}")[::step]
     while 0 <= at < len(code):
         depth += (code[at] in opens) - (code[at] in closes)
-        if depth < 0 or (depth == 0 and stops(at)):
+        if depth <= 0:
             break
         at += step
     return at
-
-
-def _other_bracket(code: str, at: int, step: int = 1) -> int:
-    return _scanned(code, at, step, lambda _: True)
 
 
 def _before(code: str, at: int) -> int:
@@ -229,97 +273,6 @@ def _before(code: str, at: int) -> int:
         else:
             break
     return start
-
-
-def _bounds(code: str, at: int) -> tuple[int, int]:
-    """Where the expression around `at` begins and ends: at a bracket, comma or assignment."""
-
-    def begins(k: int) -> object:
-        is_sign = code[k] == "=" and code[k + 1 : k + 2] != "="
-        is_sign = is_sign and code[k - 1 : k] not in tuple("=!<>")
-        return code[k] in ",;" or is_sign or re.search(r"(->|\breturn)$", code[: k + 1])
-
-    def ends(k: int) -> object:
-        return code[k] in ",;" or re.match(r"\s+end\b", code[k:])
-
-    start, stop = _scanned(code, at - 1, -1, begins) + 1, _scanned(code, at, 1, ends)
-    start += len(code[start:stop]) - len(code[start:stop].lstrip())
-    return start, start + len(code[start:stop].rstrip())
-
-
-def _around(pattern: str, code: str, at: int) -> Iterator[re.Match[str]]:
-    return (m for m in re.finditer(pattern, code) if m.start() <= at <= m.end())
-
-
-def _choice(line: str, code: str, at: int, in_kernel: bool) -> Remedy | None:
-    """`a if c else b`."""
-    for word in re.finditer(r"\bif\b", code):
-        start, stop = _bounds(code, word.start())
-        other = re.search(r"\belse\b", code[word.end() : stop])
-        if other is None or start == word.start() or not start <= at <= stop:
-            continue
-        middle = word.end() + other.start()
-        a, c, b = line[start : word.start()], line[word.end() : middle], line[middle + 4 : stop]
-        ours = f"{_grouped(c)} ? {_grouped(a)} : {_grouped(b)}"
-        reason = "a choice is not written with `if` and `else` in a line"
-        return _written(start, stop, reason, ours)
-    return None
-
-
-def _grouped(text: str) -> str:
-    """A part of a choice, in parentheses if a colon or a choice in it would be taken for another."""
-    text = text.strip()
-    is_joined = re.search(r"[?:]|\bif\b", text) and not re.fullmatch(r"\(.*\)", text)
-    return f"({text})" if is_joined else text
-
-
-def _slice(line: str, code: str, at: int, in_kernel: bool) -> Remedy | None:
-    """`x[1:]`, `x[:2]` and `x[::2]` of Python, which count from 0 and leave the last one out."""
-    pattern = r"(?<=[\w)\]])\[\s*(-?\d+|)\s*:\s*(-?\d+|)\s*(?::\s*(-?\d+|))?\s*\]"
-    for found in _around(pattern, code, at):
-        a, b, step = found[1], found[2], found[3] or ""
-        if a and b and found[3] is None:
-            continue
-        first, last = ("end" if a == "-1" else _from_end(a, 1)), _from_end(b) if b else "end"
-        ours = f"[{first}:{step}:{last}]" if step else f"[{first}:{last}]"
-        ours = f"[end:{step}:1]" if step.startswith("-") else ours
-        return _written(*found.span(), "a range has both ends, and indices count from 1", ours)
-    return None
-
-
-def _from_end(text: str, by: int = 0) -> str:
-    return f"end - {int(text[1:]) - by}" if text[:1] == "-" else str(int(text or 0) + by)
-
-
-def _string(line: str, code: str, at: int, in_kernel: bool) -> Remedy | None:
-    """`f"x = {x}"`, a string of Python with values in it; `{"a": 1}`, a dictionary."""
-    for found in _around(r'\bf("_*")', code, at):
-        text = re.sub(r"\{([^{}:]+)(?::[^{}]*)?\}", r"$(\1)", line[slice(*found.span(1))])
-        return _written(*found.span(), "strings have no letter before them", text)
-    for found in _around(r"(?<![\w])\{([^{}]*:[^{}]*)\}", code, at):
-        ours = "Dict(" + re.sub(r"\s*:\s*", " => ", line[slice(*found.span(1))]) + ")"
-        return _written(*found.span(), "there are no dictionaries in braces", ours)
-    return None
-
-
-def _dots(line: str, code: str, at: int, in_kernel: bool) -> Remedy | None:
-    """`@. x^2 + 1`: all operators and calls of an expression with dots."""
-    for found in re.finditer(r"@\.\s*", code):
-        start, stop = _bounds(code, found.end())
-        if found.start() <= at < max(stop, found.end()):
-            try:
-                ours = _with_dots(parse_fragment(line[found.end() : stop]))
-            except FinchError:
-                return None
-            return _written(found.start(), stop, "there is no `@.`", ours)
-    return None
-
-
-def _with_dots(node: Any) -> str:
-    if not isinstance(node, ast.Let):
-        return names.text_of(names.dotted(node))
-    target, value = node.targets[0], names.text_of(names.dotted(node.value))
-    return f"{pretty(target)} .{node.op or ''}= {value}"
 
 
 def _member(line: str, code: str, at: int, in_kernel: bool) -> Remedy | None:
