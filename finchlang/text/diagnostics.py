@@ -12,22 +12,15 @@ from finchlang.base.records import record
 from finchlang.syntax.nodes import Call, Literal, Node, Subscript, Variable
 from finchlang.text.lines import BLOCK_STARTS, CONTINUES, OPERAND_STARTS, span_of
 
-SCRIPT_MACROS = (
-    *("@finch", "@schedule", "@workspace", "@array", "@einsum", "@time", "@assert", "@__DIR__"),
-    *("@properties", "@case", "@iterate", "@staged"),
-)
 KERNEL_MACROS = ("@freeze", "@thaw", "@declare", "@mode")
+MACROS = (
+    *("@finch", "@schedule", "@workspace", "@array", "@einsum", "@time", "@assert", "@__DIR__"),
+    *("@properties", "@case", "@iterate", "@staged", *KERNEL_MACROS),
+)
 BRACKETS = {"LPAR", "LCALL", "LSUB", "LBRACK"}
 CLOSERS = {"(": ")", "[": "]"}
-CLAUSES = BLOCK_STARTS | BRACKETS | {"ELSEIF", "ELSE", "_SEP"}
 PRINTS = ("print", "println", "printf", "display", "show")
-#: what to use in a kernel instead of a word of the script stratum
-INSTEAD = {
-    "WHILE": "a `for` with its extent",
-    "BREAK": "a ShortCircuitScalar, which ends a loop early",
-    "CONTINUE": "an `if` around the rest of the body",
-    "FUNCTION": "`@finch` inside a function of the script",
-}
+CLAUSES = BLOCK_STARTS | BRACKETS | {"ELSEIF", "ELSE", "_SEP"}
 
 
 class Incomplete(FinchError):
@@ -44,19 +37,9 @@ def unexpected_character(error: UnexpectedCharacters, source: Source, text: str)
         return Incomplete("syntax", 'this string is not closed by a `"`', span)
     if character == "@":
         return FinchError("syntax", "a macro's name must follow `@`", span)
-    hints = {
-        "'": "text is written in double quotes; a transposed tensor is `swizzle(A, 2, 1)`",
-        ".": "there is no member access; operators of elements are `.*`, `.+`, `.^` and the like",
-        "$": "`$` stands in strings only: in a kernel the names of the script are known without it",
-    }
-    shown = character if character.isprintable() else f"U+{ord(character):04X}"
-    hint: str | None = hints.get(character)
-    if quoted := re.compile(r"[“”„]([^“”\"\n]*)[“”]").match(text, error.pos_in_stream):
-        hint = write(f'"{quoted[1]}"', source.span(*quoted.span()))
-    elif character in "−–—":
-        hint = write("-")
-    elif shown != character:
-        hint = "take it out: it cannot be seen"
+    is_seen = character.isprintable()
+    shown = character if is_seen else f"U+{ord(character):04X}"
+    hint = None if is_seen else "take it out: it cannot be seen"
     return FinchError("syntax", f"unknown character `{shown}`", span, hint)
 
 
@@ -94,7 +77,7 @@ def unexpected_token(error: UnexpectedToken, source: Source, in_kernel: bool) ->
     """The first explanation that fits a token that the grammar does not allow, special ones first."""
     stack = error.state.value_stack
     here = _Unexpected(error.token, stack, error.expected, in_kernel, source)
-    for explain in (_stratum, _head, _assignment, _end, _operand):
+    for explain in (_macro, _head, _assignment, _end, _operand):
         found = explain(here)
         if found is not None:
             return found
@@ -126,38 +109,12 @@ def _rows(here: _Unexpected) -> FinchError | None:
     return here.error("this `[` is not closed by a `]`", None, opener)
 
 
-def _stratum(here: _Unexpected) -> FinchError | None:
-    """Words, macros and operators of the other stratum, and unknown macros."""
-    token, kind = here.token, here.token.type
-    if token in SCRIPT_MACROS + KERNEL_MACROS or kind == "MACRO":
-        return here.error(*_macro(token, here.in_kernel))
-    if here.in_kernel:
-        if kind not in INSTEAD:
-            return None
-        use = f"in a kernel use {INSTEAD[kind]}"
-        return here.error(f"`{token}` belongs to scripts", use)
-    if kind == "LET":
-        return here.error("`let` belongs to kernels", "in a script write `x = ...`")
-    if kind in ("COLON_EQ", "USER_ASSIGN"):
-        hint = f"write `@finch A[i] {token} ...`"
-        return here.error(f"`{token}` belongs to kernels", hint)
-    return None
-
-
-def _macro(token: Token, in_kernel: bool) -> tuple[str, str | None]:
-    known = KERNEL_MACROS if in_kernel else SCRIPT_MACROS
-    if token in KERNEL_MACROS:
-        if in_kernel:
-            if token == "@mode":
-                return "`@mode(A)` is an expression", "write `if @mode(A) == read`"
-            return f"`{token}(...)` is a statement of its own", None
-        return f"`{token}` belongs to kernels", f"write `@finch {token}(...)`"
-    if token in SCRIPT_MACROS:
-        if in_kernel:
-            return f"`{token}` belongs to scripts", "write it before or after the kernel"
-        return f"`{token}` stands at the start of a statement or right of `=`", None
-    hint = did_you_mean(str(token), known) or f"known here: {', '.join(known)}"
-    return f"unknown macro `{token}`", hint
+def _macro(here: _Unexpected) -> FinchError | None:
+    token = here.token
+    if token.type != "MACRO":
+        return None
+    hint = did_you_mean(str(token), MACROS) or f"known are {', '.join(MACROS)}"
+    return here.error(f"unknown macro `{token}`", hint)
 
 
 def _head(here: _Unexpected) -> FinchError | None:
@@ -186,10 +143,6 @@ def _head(here: _Unexpected) -> FinchError | None:
 def _assignment(here: _Unexpected) -> FinchError | None:
     """Mistakes around `=`, and expressions where a kernel needs a statement."""
     token, last = here.token, here.last
-    before = last.type if isinstance(last, Token) else None
-    if token.type == "EQ" and before in ("AND", "OR", "SHIFT"):
-        hint = f"in a kernel write `<<{last}>>=`"
-        return here.error(f"`{last}=` is not an assignment", hint, last)
     sign: Any = here.stack[-2] if len(here.stack) > 1 else None
     is_sign = isinstance(sign, Token) and sign.type in CONTINUES - {"COMMA"}
     if token.type == "EQ" and isinstance(last, Node):
