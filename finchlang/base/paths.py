@@ -30,8 +30,8 @@ def checked_path(path: Any, suffixes: Iterable[str]) -> Path:
 
 
 def read_script(path: str | Path, newline: str | None = None) -> str:
-    """The text of a file, `-` for standard input; its line ends stay if `newline` is empty. Raises FinchError
-    "I/O" if it is not there or not UTF-8, "type" for no path."""
+    """The text of a file, `-` for standard input; its line ends stay if `newline` is empty. Raises
+    FinchError "I/O" if it is not there or not UTF-8, "type" for no path."""
     try:
         with told("read", path):
             if path == "-":  # in the locale C, bytes that are not UTF-8 are read as surrogates
