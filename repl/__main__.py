@@ -101,10 +101,10 @@ def parse(arguments: list[str]) -> Namespace:
         return _parser_of(arguments[0]).parse_args(arguments[1:])
     parser = _parser()
     if arguments and not os.path.exists(arguments[0]):
-        from .other_words import COMMANDS as OTHERS
+        from .manual import other_words
 
-        if arguments[0] in OTHERS:
-            parser.error(f"there is no `{arguments[0]}`: {OTHERS[arguments[0]]}")
+        if ours := other_words("command").get(arguments[0]):
+            parser.error(f"there is no `{arguments[0]}`: {ours}")
     options = parser.parse_args(arguments)
     name = options.file
     is_word = name not in (None, "-") and not os.path.splitext(name)[1]

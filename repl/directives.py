@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import sys
 import textwrap
 import time
@@ -26,11 +27,11 @@ from finchlang.testing.compare_engines import SEMANTICS
 
 from . import views
 from .fit_to_screen import described, screen
-from .manual import Entry, entries, near, words
-from .other_words import AT_PROMPT, at_prompt
+from .manual import Entry, entries, near, other_words, words
+from .options import STEPS, add_options
 from .prompt_session import PROMPT, Conversation
 from .report import duration, has_colours, page, write
-from .trace import Chosen, Enough, StagedTrace, Trace, add_options
+from .trace import Chosen, Enough, StagedTrace, Trace
 
 #: how `:help` begins: lines that run as they are
 FIRST_STEPS = (
@@ -56,9 +57,8 @@ def obey(conversation: Conversation, text: str) -> None:
     if command is None:
         near = get_close_matches(word, _COMMANDS, 1)
         names = ", ".join(f":{name}" for name in _COMMANDS)
-        if word in AT_PROMPT:
-            raise FinchError("unknown name", f"there is no command `:{word}`", hint=AT_PROMPT[word])
         hint = f"did you mean `:{near[0]}`?" if near else f"there are {names}"
+        hint = other_words("prompt").get(word, hint)
         raise FinchError("unknown name", f"there is no command `:{word}`", hint=hint)
     command(conversation, argument.strip())
 
@@ -67,9 +67,15 @@ def meant(text: str, error: Exception) -> FinchError | None:
     """What is told of an input that is no program, but a command of the prompt; None of others."""
     if not isinstance(error, FinchError) or error.kind not in ("syntax", "unknown name"):
         return None
-    is_word = text.endswith("?") and text[:-1].isidentifier()
-    hint = f"write `?{text[:-1]}`" if is_word else at_prompt(text, tuple(_COMMANDS))
-    if hint is None:
+    word, _, rest = text.lstrip("%!;]\\").partition(" ")
+    word = word.removesuffix("()")
+    if text.endswith("?") and text[:-1].isidentifier():
+        hint = f"write `?{text[:-1]}`"
+    elif not re.match(r"$|(?!in\b)[\w./~]", rest):  # a statement: `names = f(x)`
+        return None
+    elif word in _COMMANDS:
+        hint = f"write `:{word}{' ' * bool(rest)}{rest}`"
+    elif (hint := other_words("prompt").get(word, "")) == "":
         return None
     return FinchError(error.kind, "commands of the prompt begin with `:` or `?`", hint=hint)
 
@@ -244,7 +250,7 @@ def _trace(conversation: Conversation, text: str) -> None:
     """`:trace`: interprets the last kernel again, on copies of the variables' present values, or the last
     loop that is run as a whole, on copies of its first ones."""
     parser = ArgumentParser(prog=":trace", add_help=False, exit_on_error=False)
-    add_options(parser)
+    add_options(parser, "trace", STEPS)
     try:
         options, others = parser.parse_known_args(text.split())
     except ArgumentError as error:

@@ -9,10 +9,9 @@ from typing import Any
 
 from finchlang.base.paths import replace_text
 from finchlang.calls.runner import KernelEvent
-from finchlang.functions.unit_rules import ALL
 
 from .notes import Notes
-from .recording import Recording
+from .recording import BY_STEP, Recording
 from .sentences import LOOPLETS
 
 #: the most kernels of a page
@@ -31,7 +30,11 @@ class Page(Notes):
 
     def text(self, name: str) -> str:
         used = {step["rule"] for kernel in self.kernels for step in kernel["steps"]}
-        laws = statements(used)
+        laws = {
+            name: {"law": cleandoc(rule.statement), "derived": rule.is_derived}
+            for name, rule in BY_STEP.items()
+            if name in used
+        }
         data = {"name": name, "kernels": self.kernels, "rules": laws, "looplets": LOOPLETS}
         # no `<` in the data, which could end the script element
         packed = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
@@ -42,14 +45,3 @@ class Page(Notes):
     def write(self, name: str, path: str) -> None:
         """Write the page to a file, which is replaced as a whole. Raises FinchError "I/O"."""
         replace_text(path, self.text(name))
-
-
-def statements(names: set[str]) -> dict[str, dict[str, Any]]:
-    """The statements of rules by the names of steps. A step may be part of several rules: one that has its
-    name takes precedence."""
-    found: dict[str, dict[str, Any]] = {}
-    for is_own in (False, True):
-        for rule in ALL:
-            law = {"law": cleandoc(rule.statement), "derived": rule.is_derived}
-            found.update((n, law) for n in ((rule.name,) if is_own else rule.steps) if n in names)
-    return found

@@ -75,6 +75,14 @@ def signature_of(name: str) -> str:
     return entry.signatures[entry.names.index(name)]
 
 
+@cache
+def other_words(section: str) -> dict[str, str]:
+    """Our way for each command of other tools, at the "prompt" or on the "command" line."""
+    table = text_of_grammar("foreign_names.txt").partition(f"\n[{section}]\n")[2]
+    rows = (row.partition(" | : ") for row in table.partition("\n[")[0].splitlines())
+    return {name: ours for names, _, ours in rows for name in names.split()}
+
+
 def near(name: str) -> list[str]:
     """Up to three words with a similar spelling."""
     return difflib.get_close_matches(name, words(), 3, 0.6)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from argparse import REMAINDER, ArgumentParser, ArgumentTypeError
 from collections.abc import Callable
 from contextlib import suppress
@@ -12,6 +13,12 @@ from finchlang import __version__
 BANNER = f"finchlang {__version__}"
 #: the defaults of --engine and --rules
 ENGINE, RULES = "native", "all"
+#: the options that choose steps of a trace
+STEPS = "--kernel --rule --steps --staged --all"
+#: stands for no last step
+MANY = 1 << 60
+#: a trace of which no steps are chosen ends after so many lines
+LINES = 200
 _STAGE = "FILE ARGS --no-workspaces --rules --no-staging"
 #: the operands and options of each command
 COMMANDS = {
@@ -20,7 +27,7 @@ COMMANDS = {
     "bench": f"{_STAGE} --seconds --profile --against --watch",
     "normalize": "FILE ARGS --no-workspaces --no-staging",
     "explain": f"{_STAGE} --html",
-    "trace": f"{_STAGE} STEPS --count",
+    "trace": f"{_STAGE} {STEPS} --count",
     "residual": _STAGE,
     "llvm": _STAGE,
     "asm": _STAGE,
@@ -42,13 +49,8 @@ DIRECTLY = "-e -i --engine --rules --no-workspaces --checked --no-staging FILE A
 def add_options(parser: ArgumentParser, command: str, names: str) -> None:
     """Give a parser options by their names; an option of a command goes before one of all commands."""
     for name in names.split():
-        if name == "STEPS":
-            from .trace import add_options as add_steps
-
-            add_steps(parser)
-        else:
-            flag, given = OPTIONS.get(f"{command} {name}") or OPTIONS[name]
-            parser.add_argument(flag or name, **given)
+        flag, given = OPTIONS.get(f"{command} {name}") or OPTIONS[name]
+        parser.add_argument(flag or name, **given)
 
 
 def _listed(of: Callable[[str], str]) -> Callable[[str], tuple[str, ...]]:
@@ -95,6 +97,18 @@ def _number(of: Callable[[str], float], least: float) -> Callable[[str], float]:
     return number
 
 
+def _steps(text: str) -> tuple[int, int]:
+    """A:B, of which one may be left out; A alone is one step."""
+    match = re.fullmatch(r"(\d*)(:?)(\d*)", text)
+    if match is None or not text.strip(":"):
+        raise ArgumentTypeError(f"`{text}` is not A:B, the first step and the last")
+    first, colon, last = match.groups()
+    chosen = int(first or 1), int(last or MANY) if colon else int(first)
+    if not 1 <= chosen[0] <= chosen[1]:
+        raise ArgumentTypeError(f"`{text}` has no step in it: they count from 1")
+    return chosen
+
+
 COUNT, FROM_0, TIME = _number(int, 1), _number(int, 0), _number(float, 0.001)
 
 
@@ -115,7 +129,9 @@ def _without(what: str, help: str) -> tuple[str, Any]:
 #: what argparse is told of each operand and option, its name first where that differs
 OPTIONS: dict[str, tuple[str, Any]] = {
     "FILE": _operand("file", "a .finch file, `-` for input", metavar="FILE"),
-    "directly FILE": _operand("file", "a .finch file to run, `-` for input", metavar="FILE", nargs="?"),
+    "directly FILE": _operand(
+        "file", "a .finch file to run, `-` for input", metavar="FILE", nargs="?"
+    ),
     "ARGS": _operand(
         "args", "what the script finds in ARGS", metavar="ARGS", nargs="*", default=[]
     ),
@@ -142,6 +158,18 @@ OPTIONS: dict[str, tuple[str, Any]] = {
     "--staged": _option(
         "run it, and tell which functions and loops were compiled whole, or why not"
     ),
+    "--kernel": _option("the N-th kernel of the file only", int, metavar="N"),
+    "--rule": _option(
+        "steps of this rule only (more than once)", str, metavar="NAME", action="append"
+    ),
+    "--steps": _option(
+        "from step A to B only, and the program stops after B; `1:` is all (the first"
+        f" {LINES} lines)",
+        _steps,
+        metavar="A:B",
+    ),
+    "trace --staged": _option("stage the kernels, and show their residuals grow"),
+    "--all": _option("the rules for expressions too"),
     "--html": _option("write a page to step through instead", str, metavar="OUT"),
     "--png": _option("write a picture of its entries too", str, metavar="OUT"),
     "--count": _option("only totals, and the host's steps (of --staged, the statements)"),

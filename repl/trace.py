@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from argparse import Action, ArgumentError, ArgumentParser, Namespace
+from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -19,47 +19,12 @@ from finchlang.host.ir import Expr
 from finchlang.syntax.nodes import For, Loop, Node
 
 from .live_listing import GrowingHost
+from .options import LINES, MANY
 from .report import BOLD, PLAIN, RED, TEAL
 from .trace_printer import shown
 from .views import title
 
-#: stands for no last step
-MANY = 1 << 60
-#: a trace of which no steps are chosen ends after so many lines
-LINES = 200
 GREEN = "\033[1;38;5;28m"
-
-
-class _Range(Action):
-    """An option A:B, of which one may be left out; A alone is one step."""
-
-    def __call__(self, parser: Any, options: Any, values: Any, option: Any = None) -> None:
-        match = re.fullmatch(r"(\d*)(:?)(\d*)", values)
-        if match is None or not values.strip(":"):
-            raise ArgumentError(self, f"`{values}` is not A:B, the first step and the last")
-        first, colon, last = match.groups()
-        chosen = int(first or 1), int(last or MANY) if colon else int(first)
-        if not 1 <= chosen[0] <= chosen[1]:
-            raise ArgumentError(self, f"`{values}` has no step in it: they count from 1")
-        setattr(options, self.dest, chosen)
-
-
-def add_options(parser: ArgumentParser) -> None:
-    parser.add_argument("--kernel", type=int, metavar="N", help="the N-th kernel of the file only")
-    parser.add_argument(
-        "--rule", action="append", metavar="NAME", help="steps of this rule only (more than once)"
-    )
-    parser.add_argument(
-        "--steps",
-        action=_Range,
-        metavar="A:B",
-        help=f"from step A to B only, and the program stops after B; `1:` is all (the first {LINES} lines)",
-    )
-    for name, what in (
-        ("staged", "stage the kernels, and show their residuals grow"),
-        ("all", "the rules for expressions too"),
-    ):
-        parser.add_argument(f"--{name}", action="store_true", help=what)
 
 
 @dataclass
@@ -78,7 +43,7 @@ class Chosen:
 
     @staticmethod
     def by(options: Namespace, colours: bool = False) -> Chosen:
-        """The choice of the options of `add_options`. Raises FinchError "unknown name" for a rule."""
+        """The choice of the options of STEPS. Raises FinchError "unknown name" for a rule."""
         rules = frozenset(options.rule or ())
         known = {name for rule in ALL for name in (rule.name, *rule.steps)}
         for name in sorted(rules - known):

@@ -41,7 +41,8 @@ def rows(in_kernel: bool) -> dict[str, list[NameRow]]:
 @cache
 def _tables() -> list[str]:
     """The rows for scripts, and those for kernels only."""
-    return text_of_grammar("foreign_names.txt").split("\n[kernels]\n")
+    whole = text_of_grammar("foreign_names.txt").partition("\n[prompt]\n")[0]
+    return whole.split("\n[kernels]\n")
 
 
 @cache
