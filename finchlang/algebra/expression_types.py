@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from finchlang.algebra.program_context import INIT, Format, ProgramContext, mask_sizes, root
+from finchlang.algebra.program_context import Format, ProgramContext, mask_sizes, root
 from finchlang.base.errors import FinchError
 from finchlang.levels.level import Level, level_of
 from finchlang.levels.looplets import Sequence, is_payload, may_be_missing
@@ -25,8 +25,8 @@ def types(program: ast.Node, context: ProgramContext) -> ast.Node:
 
 
 def annotate(node: ast.Node, names: Names) -> ast.Node:
-    """`node` with the types of its accesses and variables; `names` has the free names' formats. Raises
-    FinchError "type" where an operator or a store does not take its operands."""
+    """`node` with the types and `fills` of its accesses and variables; `names` has the free names' formats.
+    Raises FinchError "type" where an operator or a store does not take its operands."""
     if isinstance(node, ast.Define):
         value = annotate(node.value, names)
         type = _checked_type(value)
@@ -39,10 +39,10 @@ def annotate(node: ast.Node, names: Names) -> ast.Node:
         indices = tuple(annotate(i, names) for i in node.indices)
         for index in indices:
             _checked_type(index)
-        found = _level(node.tensor, names)
-        masked = Bool if mask_sizes(node.tensor) else None
-        type = masked if found is None else found.element_type
-        return ast.Access(node.tensor, indices, span=node.span, type=type)
+        type, fills = OF_MASKS if mask_sizes(node.tensor) else (None, ())
+        if (found := level_in(node.tensor, names)) is not None:
+            type, fills = found.element_type, (found.fill,) if has_gaps(found) else ()
+        return ast.Access(node.tensor, indices, span=node.span, type=type, fills=fills)
     node = trees.map_children(lambda child: annotate(child, names), node)
     if isinstance(node, ast.Assign):
         return _assign(node, names)
@@ -51,26 +51,23 @@ def annotate(node: ast.Node, names: Names) -> ast.Node:
     return node
 
 
-def with_fills(node: ast.Node, names: Names) -> ast.Node:
-    """`node` with each `=` as `initwrite(fill)`, by which writing the fill again is no write."""
-
-    def change(node: ast.Node) -> ast.Node:
-        if not isinstance(node, ast.Assign) or node.op != ast.Variable(INIT):
-            return node
-        level = _level(node.target.tensor, names)
-        assert level is not None
-        return trees.replace(node, op=ast.Call(node.op, (level.fill,)))
-
-    return trees.rewrite_bottom_up(change, node)
+#: the type of masks, and what they may be by structure
+OF_MASKS: tuple[Type, tuple[ast.Literal, ...]] = Bool, (ast.Literal(False), ast.Literal(True))
 
 
-def _level(tensor: ast.Node, names: Names) -> Level | None:
+def has_gaps(level: Level) -> bool:
+    """Whether a tensor of this format may have places without an entry."""
+    return level.is_structured or any(part.has_gaps for part in level.levels() if not part.is_leaf)
+
+
+def level_in(tensor: ast.Node, names: Names) -> Level | None:
+    """The format of the tensor inside any wrappers, by the formats `names`; None for a mask."""
     found = level_of(names.get(root(tensor) or ""))
     return found if isinstance(found, Level) else None
 
 
 def _assign(node: ast.Assign, names: Names) -> ast.Assign:
-    level = _level(node.target.tensor, names)
+    level = level_in(node.target.tensor, names)
     assert level is not None
     value = _checked_type(node.value)
     row = operator(node.op)

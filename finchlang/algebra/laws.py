@@ -5,15 +5,29 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
+from itertools import product
 from math import isfinite
 from typing import Any, TypeGuard
 
-from finchlang.algebra.expression_types import apart, is_there, optional, type_of
+from finchlang.algebra.expression_types import Names, apart, is_there, level_in, optional, type_of
+from finchlang.algebra.program_context import INIT
 from finchlang.base.errors import FinchError
 from finchlang.host.construct import const
+from finchlang.levels.level import Fiber
 from finchlang.operators import operator_table as table
 from finchlang.operators.operator import value_in
-from finchlang.syntax.nodes import MISSING, Call, Literal, Node, Variable, is_missing
+from finchlang.syntax.nodes import (
+    MISSING,
+    Access,
+    Assign,
+    Call,
+    Define,
+    Literal,
+    Node,
+    Variable,
+    is_missing,
+)
+from finchlang.syntax.traversal import map_children, remembered, replace, rewrite_bottom_up
 from finchlang.syntax.types import Pair, PairType, Type, promote
 
 _MISSING = Literal(MISSING)
@@ -148,22 +162,74 @@ def presence(row: table.Operator, node: Call) -> Node | None:
 
 
 def annihilator(row: table.Operator, node: Call) -> Node | None:
-    """f(z, a) = z; but if another argument decides otherwise, as in Inf - Inf, none does."""
+    """f(z, a) = z; but if another argument decides otherwise, as in Inf - Inf, none does: while another
+    one may still do so by structure, none does yet."""
     if not row.annihilators or len(node.args) < 2:
         return None
+    type, results = type_of(node), _decided(row, node, [[arg] for arg in node.args])
+    if type is None or not results or not is_there(node) or is_contested(node):
+        return None
+    return Literal(results[0], type.name)
+
+
+def _decided(row: table.Operator, node: Call, args: list[list[Node]]) -> list[Any]:
+    """The results that the literals among what each argument of a call may be decide alone."""
     operands, type = _operand_type(node), type_of(node)
     if operands is None or type is None:
-        return None
-    results = [
+        return []
+    return [
         type.wrap((law.result or law.value)(operands))
-        for k, arg in enumerate(node.args, 1)
+        for k, nodes in enumerate(args, 1)
+        for arg in nodes
         if isinstance(arg, Literal)
         for law in row.annihilators
         if law.is_about(k) and is_value(arg, law.value(operands), operands)
     ]
-    if not results or any(result != results[0] for result in results) or not is_there(node):
-        return None
-    return Literal(results[0], type.name)
+
+
+def is_contested(node: Call) -> bool:
+    """Whether arguments of a call may decide it by structure, and not alike: which do is known only where
+    it is known of each of them whether it is at its fill."""
+    row = table.operator(node.op)
+    if row is None or len(row.annihilators) < 2 or len(node.args) < 2:
+        return False
+    results = _decided(row, node, [by_structure(arg) for arg in node.args])
+    return any(result != results[0] for result in results)
+
+
+@remembered
+def by_structure(node: Node) -> list[Node]:
+    """The literals that an expression may be, as some of its operands are at their fills."""
+    if isinstance(node, (Access, Variable)):
+        is_stored = isinstance(node, Access) and not node.indices and isinstance(node.tensor, Fiber)
+        return [] if is_stored else [*node.fills, *([_MISSING] if node.may_miss else ())]
+    if not isinstance(node, Call):
+        return [node] if isinstance(node, Literal) else []
+    found = dict[Node, None]()
+    for args in product(*([*by_structure(arg), arg] for arg in node.args)):
+        made: Node = replace(node, args=args)
+        while isinstance(made, Call) and (step := rewrite_call(made)) is not None:
+            made = step[1]
+        found |= {made: None} if isinstance(made, Literal) else {}
+    return list(found)
+
+
+def with_fills(node: Node, names: Names) -> Any:
+    """`node` with each `=` as `initwrite(fill)`, by which writing the fill again is no write, and with the
+    `fills` of names that it binds. `names` has the formats of free names."""
+    if isinstance(node, Define) and (found := tuple(by_structure(node.value))):
+        own = node.variable
+
+        def filled(node: Node) -> Node:
+            return replace(node, fills=found) if node == own else node
+
+        node = replace(node, body=rewrite_bottom_up(filled, node.body))
+    node = map_children(lambda child: with_fills(child, names), node)
+    if not isinstance(node, Assign) or node.op != Variable(INIT):
+        return node
+    level = level_in(node.target.tensor, names)
+    assert level is not None
+    return replace(node, op=Call(node.op, (level.fill,)))
 
 
 def folding(row: table.Operator, node: Call) -> Literal | None:

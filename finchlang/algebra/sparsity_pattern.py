@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from functools import reduce
 
-from finchlang.algebra.expression_types import type_of
+from finchlang.algebra.expression_types import has_gaps, type_of
 from finchlang.algebra.laws import is_value
 from finchlang.algebra.program_context import is_plain, root
 from finchlang.algebra.simplify import simplify
@@ -203,11 +203,6 @@ def _either(a: ast.Node, b: ast.Node) -> ast.Node:
 
 def _is(node: ast.Node, value: bool) -> bool:
     return isinstance(node, ast.Literal) and node.value is value
-
-
-def has_gaps(level: Level) -> bool:
-    """Whether a tensor of this format may have places without an entry."""
-    return level.is_structured or any(part.has_gaps for part in level.levels() if not part.is_leaf)
 
 
 def results(

@@ -21,6 +21,7 @@ from finchlang.denote.bindings import (
 )
 from finchlang.denote.check_lifecycle import check_life_cycle
 from finchlang.denote.extents import Environment, Equations, Late
+from finchlang.denote.index_modifiers import summands
 from finchlang.denote.numpy_operators import COMPARISONS, MEANINGS, Meaning, apply, is_kept
 from finchlang.denote.references import Named, Places, needed
 from finchlang.denote.shape_arithmetic import Bounds, tensors_of
@@ -262,17 +263,23 @@ class Denotation(Places):
         return self.value(op.body, dict(zip(op.parameters, args, strict=True)))
 
     def as_structure(self, node: ast.Call, value: Any, env: Environment) -> Any:
-        """The value of a call, structural where the text alone tells it: a comparison of an index with an
-        integer that is the same in all steps of its loop, like a mask, and an integer less itself."""
+        """The value of a call, structural where the text alone tells it: a comparison of an index, perhaps
+        moved by literals, with an integer that is the same in all steps of its loop, like a mask, or with
+        itself; and an integer less itself."""
         name = node.op.name if isinstance(node.op, ast.Variable) else ""
         if len(node.args) != 2 or not isinstance(value, (Number, Failed)):
             return value
         if name == "-" and node.args[0] == node.args[1] and value.value.dtype.kind in "iu":
             return Number(value.value.dtype.type(0), True)
         if name in COMPARISONS and isinstance(value, Number):
-            for deep, outer in (node.args, node.args[::-1]):
+            indices = []
+            for moved, outer in (node.args, node.args[::-1]):
+                terms = [n for n in summands(moved) if not isinstance(n[1], ast.Literal)]
+                deep = terms[0][1] if len(terms) == 1 and terms[0][0] > 0 else None
+                indices += [deep] if isinstance(deep, ast.Index) else []
                 if isinstance(deep, ast.Index) and self.is_outer(outer, deep, env):
                     return Number(value.value, True)
+            return Number(value.value, value.is_structural or indices[1:] == indices[:1] != [])
         return value
 
     def is_outer(self, node: ast.Node, index: ast.Index, env: Environment) -> bool:

@@ -93,7 +93,8 @@ class SparseScalar(Scalar):
         if fiber.mode != READ:
             return value
         dirty = host.get(fiber.store.counters["dirty"])
-        return Access(Switch(dirty, value, self.value), (), type=self.element_type)
+        read = Switch(dirty, value, self.value)
+        return Access(read, (), type=self.element_type, fills=(self.value,))
 
     def write(self, host: Host, fiber: Fiber, value: Expr) -> None:
         Scalar.write(self, host, fiber, value)

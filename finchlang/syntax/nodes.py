@@ -15,7 +15,8 @@ from finchlang.base.records import record
 
 
 def _known(default: Any = None) -> Any:
-    """What a pass finds of an expression: its element type, or whether it may be `missing`."""
+    """What a pass finds of an expression: its element type, whether it may be `missing`, and the literals
+    that it may be by structure, where nothing is stored (`fills`)."""
     return field(default=default, compare=False, repr=False, kw_only=True)
 
 
@@ -102,6 +103,7 @@ class Variable(Node):
     name: str
     type: Any = _known()
     may_miss: bool = _known(False)
+    fills: Any = _known(())
 
 
 @record(slots=True)
@@ -171,6 +173,7 @@ class Access(Node):
     type: Any = _known()
     captured: tuple[Node, ...] = ()
     may_miss: bool = _known(False)
+    fills: Any = _known(())
 
 
 def is_missing(node: Node) -> bool:

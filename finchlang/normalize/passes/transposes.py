@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from finchlang.algebra import absence, program_context as ctx
-from finchlang.algebra.expression_types import with_fills
+from finchlang.algebra.laws import with_fills
 from finchlang.algebra.simplify import is_scope
 from finchlang.base.errors import Note, Span
 from finchlang.levels.element import Element

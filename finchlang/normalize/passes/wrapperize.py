@@ -6,12 +6,13 @@ from __future__ import annotations
 from typing import Any
 
 from finchlang.algebra import index_arithmetic as affine, index_map, program_context as ctx
-from finchlang.algebra.expression_types import type_of
+from finchlang.algebra.expression_types import OF_MASKS, type_of
+from finchlang.algebra.simplify import simplify
 from finchlang.base.errors import FinchError
 from finchlang.levels.level import Swizzled
 from finchlang.operators.operator_table import operator, referred
 from finchlang.syntax import nodes as ast, traversal as trees
-from finchlang.syntax.types import Bool, Type
+from finchlang.syntax.types import Type
 from finchlang.wrappers.masks import MASKS
 from finchlang.wrappers.wrappers import WRAPPERS
 
@@ -84,7 +85,7 @@ class _Wrapperize:
     def __init__(self, context: ctx.ProgramContext):
         self.context = context
         self.depths: dict[str, int] = {}
-        self.missing: set[ast.Node] = set()  # variables that `let` binds to what may be missing
+        self.missing: set[str] = set()  # names that are bound to what may be missing
         self.stored: dict[str, str] = {}  # of swizzled tensors
 
     def statement(self, node: ast.Node, depth: int) -> Any:
@@ -96,8 +97,8 @@ class _Wrapperize:
                 return trees.map_children(lambda s: self.statement(s, depth), node)
             case ast.Loop() | ast.Define() | ast.Sieve():
                 head = self.expression(trees.head(node), masks=not isinstance(node, ast.Loop))
-                if isinstance(node, ast.Define) and self.may_be_missing(head):
-                    self.missing.add(node.variable)
+                if self.may_be_missing(head):
+                    self.missing.update(trees.binds(node))
                 depth += len(trees.binds(node))
                 self.depths.update(dict.fromkeys(trees.binds(node), depth))
                 return trees.headed(node, head, self.statement(node.body, depth))
@@ -183,23 +184,30 @@ class _Wrapperize:
         return trees.replace(node, args=(tensor, stored_mode))
 
     def mask(self, node: ast.Call) -> ast.Node:
-        """A comparison as a mask, its first index the one of the deeper loop (column-major), or as
-        it is where neither side is an index whose loop the other side is constant in."""
+        """A comparison as a mask, its first index the one of the deeper loop (column-major), as what it is
+        if both sides are one index, or as it is where neither side is an index, perhaps moved, whose loop
+        the other side is constant in."""
         row = operator(node.op)
         if row is None or row.mask is None:
             return node
         left, right = node.args
-        if self.is_outer(right, left):
-            deep, outer = left, right
-        elif self.is_outer(left, right):
-            deep, outer, row = right, left, referred(row.converse)
-        else:
-            return node
+        distance = affine.plus(left, right, -1)
+        is_exact = _is_exact(left) and _is_exact(right) and not self.may_be_missing(left)
+        if isinstance(distance, ast.Literal) and is_exact:
+            return simplify(ast.Call(node.op, (distance, affine.ZERO), span=node.span))
+        deep, outer = _alone(left, right)
+        if not self.is_outer(outer, deep):
+            deep, outer = _alone(right, left)
+            row = referred(row.converse)
+            if not self.is_outer(outer, deep):
+                return node
         assert row is not None and row.mask is not None
         name, shifted, negated = row.mask
         if shifted:
             outer = affine.plus(outer, ctx.ONE, -1)
-        mask = ast.Access(ctx.call(name, span=node.span), (deep, outer), span=node.span, type=Bool)
+        type, fills = OF_MASKS
+        tensor = ctx.call(name, span=node.span)
+        mask = ast.Access(tensor, (deep, outer), span=node.span, type=type, fills=fills)
         return ctx.call("!", mask, span=node.span) if negated else mask
 
     def is_outer(self, outer: ast.Node, deep: ast.Node) -> bool:
@@ -215,10 +223,38 @@ class _Wrapperize:
     def may_be_missing(self, node: ast.Node) -> bool:
         """Whether something that an expression reads may be `missing`."""
         return any(
-            ctx.may_be_missing(n.tensor) if isinstance(n, ast.Access) else n in self.missing
+            ctx.may_be_missing(n.tensor) if isinstance(n, ast.Access) else n.name in self.missing
             for n in trees.walk(node)
-            if isinstance(n, (ast.Access, ast.Variable))
+            if isinstance(n, (ast.Access, ast.Variable, ast.Index))
         )
+
+
+def _alone(one: ast.Node, other: ast.Node) -> tuple[ast.Node, ast.Node]:
+    """i and b - c for the sides i + c and b of a comparison, where no sum can wrap around."""
+    found = list(affine.terms(one))
+    own = [n for sign, n in found if sign > 0 and isinstance(n, ast.Index)]
+    if len(own) != 1 or len(found) < 2 or not _is_exact(one):
+        return one, other
+    return own[0], affine.plus(other, affine.plus(one, own[0], -1), -1)
+
+
+def _is_exact(node: ast.Node) -> bool:
+    """Whether an expression is an index, or its sum with numbers, that cannot wrap around."""
+    indices = [n for _, n in affine.terms(node) if isinstance(n, ast.Index)]
+    others = [n for _, n in affine.terms(node) if not isinstance(n, ast.Index)]
+    return len(indices) == 1 and all(_is_near(n, side) for n in others for side in (0, 1))
+
+
+def _is_near(node: ast.Node, side: int) -> bool:
+    """Whether a number is a literal, or is bounded on a side (1: above) by literals and sizes."""
+    if ctx.is_call(node, "min", "max"):
+        is_enough = any if side == ctx.is_call(node, "min") else all
+        return is_enough(_is_near(arg, side) for arg in node.args)
+    if ctx.is_call(node, "-") and len(node.args) == 1:
+        return _is_near(node.args[0], 1 - side)
+    if isinstance(node, ast.Literal) and type(node.value) is int:
+        return abs(node.value) < affine.LARGEST
+    return ctx.is_call(node, "size")
 
 
 def _as_neighbours(inner: ast.Node, order: list[int], p: int, q: int) -> tuple[ast.Node, list[int]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from finchlang.algebra.expression_types import type_of
+from finchlang.algebra.expression_types import annotate, type_of
 from finchlang.algebra.program_context import INIT, ONE, ProgramContext, names_in, root
 from finchlang.base.errors import FinchError
 from finchlang.levels.element import Element, typed_literal
@@ -118,7 +118,7 @@ class _Division:
         order, level = self.modes()
         self.context.formats[name] = self.context.workspaces[name] = level
         tensor, extents = ast.Variable(name, span=span), [self.extent(i, program) for i in order]
-        entry = ast.Access(tensor, order, type=level.element_type, span=self.found.span)
+        entry: Any = annotate(ast.Access(tensor, order, span=self.found.span), {name: level})
         value = nests.exchanged(self.update.value, self.found, entry)
         consumer = replace(self.update, value=value)
         cut = self.cut(consumer)

@@ -83,9 +83,8 @@ def put_in(access: Access, new: Node, consume: bool) -> Node:
     if captured and not isinstance(new, Looplet):
         new, captured = release(new, captured), ()
     may_miss = access.may_miss and (bool(indices) or may_be_missing(new))
-    return Access(
-        new, indices, span=access.span, type=access.type, captured=captured, may_miss=may_miss
-    )
+    known: Any = {"type": access.type, "may_miss": may_miss, "fills": access.fills}
+    return Access(new, indices, captured=captured, span=access.span, **known)
 
 
 def is_at(access: Access, index: Index) -> bool:

@@ -12,6 +12,7 @@ from functools import partial
 
 from finchlang.algebra.absence import ALWAYS, Absence, Where, fold, given, implies, key_of
 from finchlang.algebra.expression_types import type_of
+from finchlang.algebra.laws import is_contested
 from finchlang.algebra.simplify import simplify
 from finchlang.host import construct as code, ir
 from finchlang.host.engine import Machine, Step
@@ -82,7 +83,7 @@ class Joint(ABC):
             case ast.Access():
                 return self.outcomes(node) is not None
             case ast.Call(_, args) if operator(node.op) is not None and operator(node) is None:
-                if not all(map(self.is_known, args)) or type_of(node) is None:
+                if not all(map(self.is_known, args)) or type_of(node) is None or is_contested(node):
                     return False
                 missing = [w for a in args for x, w in self._cases(a) if ast.is_missing(x)]
                 return all(any(implies(m, w) for _, w in self._cases(node)) for m in missing)
