@@ -20,7 +20,6 @@ from finchlang.normalize.passes.transposes import transposes
 from finchlang.normalize.passes.wrapperize import wrapperize
 from finchlang.normalize.schedule import schedule
 from finchlang.normalize.shapes.lower_shapes import has_shapes, shapes
-from finchlang.normalize.write_order.check_order import check_order
 from finchlang.normalize.write_order.combine_operator import combine
 from finchlang.normalize.write_order.insert_workspaces import insert_workspaces
 from finchlang.syntax import nodes as ast, traversal as trees
@@ -109,7 +108,6 @@ def stages(program: ast.Node, context: ProgramContext) -> Iterator[tuple[str, as
         program = function(program, context)
         yield name, program
     combine(program, context)
-    check_order(program, context)
     check_normal_form(program, context)
 
 

@@ -1,4 +1,4 @@
-"""The order check: a format that must be written in order is, or it is an error at compile time."""
+"""The order check: whether a format that must be written in order is."""
 
 from __future__ import annotations
 
@@ -14,23 +14,6 @@ from finchlang.levels.level import Level
 from finchlang.operators.operator_table import operator
 from finchlang.syntax import nodes as ast
 from finchlang.syntax.traversal import statements, walk
-
-
-def check_order(program: ast.Node, context: ctx.ProgramContext) -> None:
-    """Check every update phase of every tensor with a sequential level.
-
-    Let L be the innermost such level. Between the scope of the tensor and the loop over L stand the
-    loops of the modes from the outermost to L, in that order, and no others, so that coordinates
-    come in order and each fiber is written once. Expects a concordant program with its life cycle.
-    Raises FinchError of kind "access order".
-    """
-    scope = ctx.statements_of(program)
-    for name, start, stop in phases(scope, context):
-        if found := fault(name, scope[start:stop], context):
-            raise found.error(context)
-    for s in scope:
-        if isinstance(s, (ast.Loop, ast.Sieve, ast.Define)):
-            check_order(s.body, context)
 
 
 def phases(
@@ -63,7 +46,11 @@ class OrderFault:
 
 
 def fault(name: str, phase: Sequence[ast.Node], context: ctx.ProgramContext) -> OrderFault | None:
-    """What is wrong with the order in which an update phase updates the tensor `name`."""
+    """What is wrong with the order in which an update phase updates the tensor `name`.
+
+    Let L be its innermost sequential level. Between the scope of the tensor and the loop over L stand the
+    loops of the modes from the outermost to L, in that order, and no others, so that coordinates come in
+    order and each fiber is written once. Expects a concordant program with its life cycle."""
     order = _Order(context, name)
     if not order.modes:
         return None

@@ -71,24 +71,23 @@ def classify(
 
 
 def insert_workspaces(program: Node, context: ProgramContext) -> Node:
-    """`program` with a workspace for each update phase that `check_order` would refuse.
+    """`program` with a workspace for each update phase that is out of order.
 
     It spans the modes from the first mismatch inwards, and stands inside of all loops over the modes
-    before that. What a workspace does not mend is left for `check_order`. Raises FinchError "access order"
-    where `@workspace` asks for a policy and no workspace is inserted that has one.
+    before that. Raises FinchError "access order" where a workspace does not mend a phase, or is not
+    wanted, and where `@workspace` asks for a policy and no workspace is inserted that has one.
     """
-    if not context.insert_workspaces:
-        return program
     context.reserve(program)
     insertion = _Insertion(context)
-    for name in sorted(context.policies.keys() & context.workspace_of.keys()):
+    asked = context.policies.keys() if context.insert_workspaces else set[str]()
+    for name in sorted(asked & context.workspace_of.keys()):
         insertion.update_in_place(Detour.in_place(context, name))
     program = insertion.scope(program)
-    for name in sorted(context.policies.keys() - insertion.with_policy):
+    for name in sorted(asked - insertion.with_policy):
         why = "is written in order here" if name not in insertion.mended else "is stored by halves"
         shown = context.shown(name)
-        policies = (a for a in context.annotations if isinstance(a, Policy))
-        spans = (a.span for a in policies if a.tensor.name == shown)
+        given = (a for a in context.annotations if isinstance(a, Policy))
+        spans = (a.span for a in given if a.tensor.name == shown)
         message = f"`{shown}` {why}: there is no workspace to insert that has a policy"
         raise FinchError("access order", message, next(spans, None))
     return program
@@ -111,9 +110,12 @@ class _Insertion:
         for n, _ in enumerate(self.phases(statements)):
             # asked again, since mending one phase moves the statements of those after it
             name, start, stop = self.phases(statements)[n]
-            self.classify(name, statements[start:stop])
-            if found := check_order.fault(name, statements[start:stop], self.context):
-                mended = self.mend(name, statements[start:stop], found)
+            phase, is_wanted = statements[start:stop], self.context.insert_workspaces
+            self.classify(name, phase if is_wanted else ())
+            if found := check_order.fault(name, phase, self.context):
+                mended = self.mend(name, phase, found) if is_wanted else None
+                if mended is None:
+                    raise found.error(self.context)
                 statements = (*statements[:start], *mended, *statements[stop:])
         inside = [
             replace(s, body=self.scope(s.body)) if isinstance(s, (Loop, Sieve, Define)) else s
@@ -128,8 +130,8 @@ class _Insertion:
 
     def mend(
         self, name: str, phase: tuple[Node, ...], found: check_order.OrderFault
-    ) -> tuple[Node, ...]:
-        """`phase` with a workspace for the tensor `name`, as far inside as can be."""
+    ) -> tuple[Node, ...] | None:
+        """`phase` with a workspace for the tensor `name`, as far inside as can be, if one mends it."""
         context, span = self.context, found.access.span
         ordered = check_order.ordered_modes(found.level)
         for path, outer in reversed(list(self.places(name, phase, ordered))):
@@ -153,7 +155,7 @@ class _Insertion:
                 context.taken, context.last = names
                 context.choices.discard(made.name)
                 del context.formats[made.name], context.workspaces[made.name]
-        return phase
+        return None
 
     def places(self, name: str, statements: tuple[Node, ...], ordered: int) -> Iterator[_Place]:
         """Where a workspace for a tensor, of which `ordered` modes need an order, may stand, from the
