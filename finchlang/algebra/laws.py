@@ -3,7 +3,7 @@ rewriting is licensed by a property in the operator table, and none knows an ope
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import reduce
 from itertools import product
 from math import isfinite
@@ -27,7 +27,7 @@ from finchlang.syntax.nodes import (
     Variable,
     is_missing,
 )
-from finchlang.syntax.traversal import map_children, remembered, replace, rewrite_bottom_up
+from finchlang.syntax.traversal import map_children, remembered, replace
 from finchlang.syntax.types import Pair, PairType, Type, promote
 
 _MISSING = Literal(MISSING)
@@ -214,17 +214,17 @@ def by_structure(node: Node) -> list[Node]:
     return list(found)
 
 
-def with_fills(node: Node, names: Names) -> Any:
+def with_fills(node: Node, names: Names, bound: Mapping[str, tuple[Node, ...]] = {}) -> Any:
     """`node` with each `=` as `initwrite(fill)`, by which writing the fill again is no write, and with the
-    `fills` of names that it binds. `names` has the formats of free names."""
-    if isinstance(node, Define) and (found := tuple(by_structure(node.value))):
-        own = node.variable
-
-        def filled(node: Node) -> Node:
-            return replace(node, fills=found) if node == own else node
-
-        node = replace(node, body=rewrite_bottom_up(filled, node.body))
-    node = map_children(lambda child: with_fills(child, names), node)
+    `fills` of names that it binds or that are `bound`. `names` has the formats of free names."""
+    if isinstance(node, Variable):
+        return replace(node, fills=bound[node.name]) if node.name in bound else node
+    if isinstance(node, Define):
+        value = with_fills(node.value, names, bound)
+        own = {node.variable.name: tuple(found)} if (found := by_structure(value)) else {}
+        body = with_fills(node.body, names, {**bound, **own} if own else bound)
+        return Define(node.variable, value, body, span=node.span)
+    node = map_children(lambda child: with_fills(child, names, bound), node)
     if not isinstance(node, Assign) or node.op != Variable(INIT):
         return node
     level = level_in(node.target.tensor, names)
