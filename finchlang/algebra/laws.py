@@ -187,16 +187,6 @@ def _decided(row: table.Operator, node: Call, args: list[list[Node]]) -> list[An
     ]
 
 
-def is_contested(node: Call) -> bool:
-    """Whether arguments of a call may decide it by structure, and not alike: which do is known only where
-    it is known of each of them whether it is at its fill."""
-    row = table.operator(node.op)
-    if row is None or len(row.annihilators) < 2 or len(node.args) < 2:
-        return False
-    results = _decided(row, node, [by_structure(arg) for arg in node.args])
-    return any(result != results[0] for result in results)
-
-
 @remembered
 def by_structure(node: Node) -> list[Node]:
     """The literals that an expression may be, as some of its operands are at their fills."""
@@ -212,6 +202,16 @@ def by_structure(node: Node) -> list[Node]:
             made = step[1]
         found |= {made: None} if isinstance(made, Literal) else {}
     return list(found)
+
+
+def is_contested(node: Call, literals: Callable[[Node], list[Node]] = by_structure) -> bool:
+    """Whether arguments of a call may decide it by structure, and not alike: which do is known only where
+    it is known of each of them whether it is at its fill. `literals` gives what an argument may be."""
+    row = table.operator(node.op)
+    if row is None or len(row.annihilators) < 2 or len(node.args) < 2:
+        return False
+    results = _decided(row, node, [*map(literals, node.args)])
+    return any(result != results[0] for result in results)
 
 
 def with_fills(node: Node, names: Names, bound: Mapping[str, tuple[Node, ...]] = {}) -> Any:

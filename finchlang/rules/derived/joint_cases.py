@@ -83,7 +83,9 @@ class Joint(ABC):
             case ast.Access():
                 return self.outcomes(node) is not None
             case ast.Call(_, args) if operator(node.op) is not None and operator(node) is None:
-                if not all(map(self.is_known, args)) or type_of(node) is None or is_contested(node):
+                if not all(map(self.is_known, args)) or type_of(node) is None:
+                    return False
+                if is_contested(node, lambda arg: [literal for literal, _ in self._cases(arg)]):
                     return False
                 missing = [w for a in args for x, w in self._cases(a) if ast.is_missing(x)]
                 return all(any(implies(m, w) for _, w in self._cases(node)) for m in missing)
