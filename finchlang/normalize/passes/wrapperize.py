@@ -240,20 +240,23 @@ def _alone(one: ast.Node, other: ast.Node) -> tuple[ast.Node, ast.Node]:
 
 def _is_exact(node: ast.Node) -> bool:
     """Whether an expression is an index, or its sum with numbers, that cannot wrap around."""
-    indices = [n for _, n in affine.terms(node) if isinstance(n, ast.Index)]
-    others = [n for _, n in affine.terms(node) if not isinstance(n, ast.Index)]
-    return len(indices) == 1 and all(_is_near(n, side) for n in others for side in (0, 1))
+    others = [n for _, n in affine.terms(node)]
+    indices = [n for n in others if isinstance(n, ast.Index)]
+    return len(indices) == 1 and all(n in indices or _is_near(n) for n in others)
 
 
-def _is_near(node: ast.Node, side: int) -> bool:
-    """Whether a number is a literal, or is bounded on a side (1: above) by literals and sizes."""
-    if ctx.is_call(node, "min", "max"):
-        is_enough = any if side == ctx.is_call(node, "min") else all
-        return is_enough(_is_near(arg, side) for arg in node.args)
-    if ctx.is_call(node, "-") and len(node.args) == 1:
-        return _is_near(node.args[0], 1 - side)
-    if isinstance(node, ast.Literal) and type(node.value) is int:
-        return abs(node.value) < affine.LARGEST
+def _is_near(node: ast.Node) -> bool:
+    """Whether a number is a literal or a size, or the negation of one, or is bounded by two of these."""
+    match node:
+        case ast.Literal(value):
+            return type(value) is int and abs(value) < affine.LARGEST
+        case ast.Call(op, (ast.Call(ast.Variable(inner), (_, one)), other)):
+            row = operator(op)
+            is_between = row is not None and row.idempotent and inner in row.distributes_over
+            return is_between and _is_near(one) and _is_near(other)
+        case ast.Call(op, (one,)):
+            row = operator(op)
+            return row is not None and row.involution and _is_near(one)
     return ctx.is_call(node, "size")
 
 
