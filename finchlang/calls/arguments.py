@@ -102,7 +102,7 @@ class _OfTensor(Kind):
 
 
 def tensor_argument(value: Tensor | SwizzledTensor) -> Argument:
-    tensor = body_of(value)
+    tensor = value if isinstance(value, Tensor) else value.body
     if not tensor.checked:
         tensor.validate()
     memory = tensor.memory

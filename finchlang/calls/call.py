@@ -4,7 +4,7 @@ results or undo them."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -18,7 +18,7 @@ from finchlang.calls.compile_cache import Signature
 from finchlang.calls.own_tensors import OwnTensors
 from finchlang.calls.undo import Output, Undoing
 from finchlang.native.compiled_kernel import NativeKernel
-from finchlang.syntax.types import Type
+from finchlang.syntax.types import PLAIN, number
 from finchlang.tensors.bind import Bound, spans
 from finchlang.tensors.memory import Memory
 
@@ -62,10 +62,10 @@ is_calling: Callable[[], bool] = one_call_at_a_time._is_owned  # type: ignore[at
 
 class Made(list[tuple[int, Memory | None]]):
     """The tensors that are written, by their numbers among the arguments, each with its new memory (None:
-    only contents changed). `results` are the numbers that a unit hands back, with their types, and `homes`
-    the number of the tensor that each slot holds which exchanges, by the slot's number."""
+    only contents changed). `results` are the numbers that a unit hands back, as scripts keep them, and
+    `homes` the number of the tensor that each slot holds which exchanges, by the slot's number."""
 
-    results: Sequence[tuple[Any, Type]] = ()
+    results: Sequence[Any] = ()
     homes: Mapping[int, int] = MappingProxyType({})
 
 
@@ -104,7 +104,8 @@ class NativeCall:
         #: where the results begin among the outputs, and after them what the slots hold which exchange
         self._results = len(native.layout.outputs) - len(signature.results) - len(self._exchanging)
         self._homes = self._results + len(signature.results)
-        self._types = native.layout.outputs[self._results : self._homes]
+        types = native.layout.outputs[self._results : self._homes]
+        self._kinds = [(k, t) for k, t in enumerate(types) if t not in PLAIN]
         #: the slots that are handed out and whose tensors are not always those given in them: their
         #: numbers, buffers, sizes and counters
         self._moving = []
@@ -171,25 +172,22 @@ class NativeCall:
         """The tensors that are written with their new memory, after a call. `arrays` then has what they and
         the kernel's own tensors have."""
         found, held = Made(), outputs[self._homes :]
-        if self._types:
-            found.results = [*zip(outputs[self._results : self._homes], self._types, strict=True)]
+        found.results = results = outputs[self._results : self._homes]
+        for k, type in self._kinds:
+            results[k] = number(results[k], type)
         if held != self._exchanging:
             before = arrays[:]  # what has not grown is where the tensor has it
             found.homes = dict(zip(self._exchanging, held, strict=True))
             for at, home in found.homes.items():
                 arrays[self._spans[at][0]] = before[self._spans[home][0]]
-        grown = self._take_grown(arrays)
+        grown: Mapping[int, np.ndarray] = {}
+        if self._native.layout.grown:
+            grown = self._native.grown()
+            for buffer, array in grown.items():
+                arrays[buffer] = array
         for at, output in self._staying:
             found.append((at, output.finish(arguments[at], arrays, grown, inputs, outputs)))
         for at, buffers, shape, counters in self._moving:
             memory = Memory(tuple(outputs[shape]), arrays[buffers], tuple(outputs[counters]))
             found.append((found.homes.get(at, at), memory))
         return found
-
-    def _take_grown(self, arrays: list[np.ndarray]) -> Collection[int]:
-        if not self._native.layout.grown:
-            return ()
-        grown = self._native.grown()
-        for number, array in grown.items():
-            arrays[number] = array
-        return grown

@@ -152,7 +152,7 @@ class CallSite:
         self._infers = bool(substitute.inferring(node.program))
         self._known: list[KernelAtSite] = []  # most recently used first
         #: by the templates of views that its names are bound to: the kernel rewritten for their tensors
-        self.seen_through: dict[Any, tuple[KernelNode, substitute.Places]] = {}
+        self._seen_through: dict[Any, tuple[KernelNode, substitute.Places]] = {}
 
     def describe(self, environment: Environment) -> tuple[Given, Formats]:
         """What the names of the kernel are bound to now (None for a value that kernels do not take), and
@@ -178,13 +178,22 @@ class CallSite:
                 formats.append(substitute.in_ranges(function, self.node.program, named))
             except FinchError as error:
                 raise error.at(node.span) from None
-        for tensor, fill in self.fills(formats).items():
+        for tensor, fill in self.fills(formats).items() if self._infers else ():
             at = self._names.index(tensor.name)
             given = found[at]
             if given is not None:
                 found[at] = new = substitute.refilled(given, fill, tensor)
                 formats[at] = new[args.FORMAT]
         return found, formats
+
+    def through_views(self, formats: Formats) -> tuple[KernelNode, substitute.Places]:
+        """The kernel rewritten for the tensors of its views, and the places of these."""
+        named = self.named(formats).items()
+        views = {name: found for name, found in named if type(found) is Template}
+        key = tuple(views.items())
+        if key not in self._seen_through:
+            self._seen_through[key] = substitute.with_views(self.node, views)
+        return self._seen_through[key]
 
     def named(self, formats: Formats) -> dict[str, Any]:
         """The formats by name, without those that are None."""
@@ -197,7 +206,7 @@ class CallSite:
 
     def fills(self, formats: Formats) -> dict[Variable, Literal]:
         """The inferred fill of each tensor that is declared by `_`."""
-        # with views the kernel is first rewritten for their tensors (Runner._through_views)
+        # with views the kernel is first rewritten for their tensors
         if not self._infers or Template in map(type, formats):
             return {}
         named = self.named(formats)

@@ -34,29 +34,6 @@ def _first(level: Level) -> Memory:
     return Tensor(level).memory
 
 
-class _Handed:
-    """A tensor that may be handed out: its memory at first, and where it stands among all."""
-
-    def __init__(self, level: Level, first: Memory, buffers: slice, inputs: slice):
-        self.first, self.buffers, self.inputs = first, buffers, inputs
-        #: whether it may begin in any memory; and the sizes and counters that it had after the last call
-        self.takes_any = not any(part.clears_entries for part in level.levels())
-        self.counts: list[Any] = []
-
-    def renew(self, arrays: list[np.ndarray], inputs: list[Any]) -> None:
-        """Have it begin anew, with room for as much as the last calls needed: NumPy makes small arrays in
-        less time than it takes over those of a kernel."""
-        counts, first = inputs[self.inputs], self.first
-        rooms = [(array.size, array.dtype) for array in arrays[self.buffers]]
-        is_usual = self.takes_any and counts == self.counts
-        if is_usual and all([size <= SPARE for size, _ in rooms]):
-            arrays[self.buffers] = [np.empty(*room) for room in rooms]
-        else:
-            arrays[self.buffers] = _apart(first)
-        self.counts = counts
-        inputs[self.inputs] = first.shape + first.counters
-
-
 class OwnTensors:
     """The tensors of these `bounds`, which are all written: their `arrays`, and their sizes and counters as
     `inputs`, in the order in which a kernel takes them. Those that may be `handed` out begin each call as
@@ -66,7 +43,15 @@ class OwnTensors:
         self._tensors = [(bound.level, _first(bound.level)) for bound in bounds]
         self._spans = spans(bounds)
         places = zip(bounds, self._tensors, self._spans, strict=True)
-        self._handed = [_Handed(*own, *span[:2]) for b, own, span in places if b.name in handed]
+        #: of each that may be handed out its memory at first, where it stands among all, and which of its
+        #: arrays may begin in any memory, with their types
+        self._handed = []
+        for bound, (level, first), (buffers, inputs, _) in places:
+            if bound.name in handed:
+                takes_any = not any(part.clears_entries for part in level.levels())
+                kinds = [array.dtype for array in first.arrays] if takes_any else []
+                fresh = [*zip(range(buffers.start, buffers.stop), kinds, strict=False)]
+                self._handed.append((first, buffers, inputs, fresh))
         self.arrays: list[np.ndarray] = []
         self.inputs: list[Any] = []
         self.reset()
@@ -81,16 +66,22 @@ class OwnTensors:
             self.inputs += [*memory.shape, *memory.counters]
 
     def keep(self, arrays: list[np.ndarray], inputs: list[Any]) -> None:
-        """Take over what a call has left of all of them."""
+        """Take over what a call has left of all of them. Those that may be handed out begin anew, with room
+        for as much as the last call needed: NumPy makes small arrays in less time than it takes over those
+        of a kernel."""
         self.arrays, self.inputs = arrays, inputs
-        for handed in self._handed:
-            handed.renew(arrays, inputs)
+        for first, buffers, places, fresh in self._handed:
+            for at, kind in fresh:
+                arrays[at] = np.empty(min(arrays[at].size, SPARE), kind)
+            if not fresh:
+                arrays[buffers] = _apart(first)
+            inputs[places] = first.shape + first.counters
 
     def take(self, made: list[tuple[int, Memory | None]], first: int) -> None:
         """Take over what a call has `made` of them, where the first one has the number `first`, and leave
         the others in the list, and those that may be handed out."""
         others = []
-        handed = [each.buffers for each in self._handed]
+        handed = [buffers for _, buffers, *_ in self._handed]
         for at, memory in made:
             if at < first or memory is None or self._spans[at - first][0] in handed:
                 others.append((at, memory))

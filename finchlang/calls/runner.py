@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from copy import deepcopy
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
@@ -177,12 +177,6 @@ class Runner:
         """Run a program by the denotation."""
         raise Bug("only sessions have the denotation")
 
-    def _site(self, node: ast.KernelNode) -> CallSite:
-        site = self._sites.get(id(node))
-        if site is None:
-            site = CallSite(node, (self.rules, self.workspaces, self.checked), self.operation)
-        return keep(self._sites, id(node), site, SITES)
-
     def run_kernel(self, kernel: ast.KernelNode, values: dict[str, Any]) -> Any:
         """Run a kernel on the values of its names. A result that cannot be changed in place replaces its
         entry in `values`. Raises FinchError."""
@@ -192,14 +186,16 @@ class Runner:
         return self._run_kernel(kernel, Environment(values=values))
 
     def _run_kernel(self, node: ast.KernelNode, environment: Environment) -> Any:
-        return self._call(self._site(node), environment)
-
-    def _call(self, site: CallSite, environment: Environment) -> Any:
         is_first = False
         try:
             # Each round finds the arguments anew under the lock. Compiling happens outside of it,
             # and after it the values may have changed.
             while True:
+                site = self._sites.get(id(node))
+                if site is None:
+                    choices = self.rules, self.workspaces, self.checked
+                    site = CallSite(node, choices, self.operation)
+                    keep(self._sites, id(node), site, SITES)
                 if is_calling():
                     what = "a kernel is run while another one runs in the same thread"
                     hint = (
@@ -209,7 +205,8 @@ class Runner:
                 with one_call_at_a_time:
                     arguments, formats = site.describe(environment)
                     if Template in map(type, formats):
-                        site, environment = self._through_views(site, formats, environment)
+                        node, places = site.through_views(formats)
+                        environment = substitute.through_views(places, environment)
                         continue
                     found = site.find(formats)
                     if found is not None and found.is_choice:
@@ -237,22 +234,10 @@ class Runner:
                     is_first = True
         except FinchError as error:
             if error.kind == "dimension" and error.hint is None:
-                empty = _without_size(site.node.program, environment)
+                empty = _without_size(node.program, environment)
                 hint = f"`{empty}` has no size yet: `{empty} .= 0` before the loops gives it theirs"
                 error.hint = empty and hint
-            raise error.at(site.node.span) from None
-
-    def _through_views(
-        self, site: CallSite, formats: Formats, environment: Environment
-    ) -> tuple[CallSite, Environment]:
-        """The call site of the kernel rewritten for the tensors of its views, and its environment."""
-        named = site.named(formats).items()
-        views = {name: found for name, found in named if type(found) is Template}
-        key = tuple(views.items())
-        if key not in site.seen_through:
-            site.seen_through[key] = substitute.with_views(site.node, views)
-        node, places = site.seen_through[key]
-        return self._site(node), substitute.through_views(places, environment)
+            raise error.at(node.span) from None
 
     def _check_values(self, now: Situation) -> None:
         """Raise FinchError "type", at the name, for a value that is used and that kernels do not take."""
@@ -297,10 +282,10 @@ class Runner:
 
     def run_unit(
         self, unit: UnitKernel, arguments: Values, numbers: Values, is_again: bool
-    ) -> tuple[dict[str, Any], Sequence[Any]]:
+    ) -> dict[str, Any]:
         """Run a unit as `UnitKernel.call`; the observer is not told of rounds that are run once more."""
         if self.engine == "native":
-            return unit.call("native", arguments, numbers)[:2]
+            return unit.call("native", arguments, numbers)[0]
         tracer: Tracer | None = None
         if self.observer.traces and not is_again:
             tracer = self.observer.rule
@@ -308,10 +293,10 @@ class Runner:
         event = KernelEvent(unit.source, unit)
         if not is_again:
             self.observer.started(event)
-        slots, results, steps = unit.call(self.engine, arguments, numbers, tracer)
+        found, steps = unit.call(self.engine, arguments, numbers, tracer)
         if not is_again:
             self.observer.finished(event, steps)
-        return slots, results
+        return found
 
     def _meaning(self, now: Situation) -> Meaning:
         site, arguments, formats, environment = now

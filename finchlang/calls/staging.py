@@ -38,7 +38,7 @@ from finchlang.rules.base.state import State
 from finchlang.rules.table import rules
 from finchlang.syntax.nodes import Declare, Define, Node, Thaw, Value, Variable
 from finchlang.syntax.traversal import forget, statements, substitute, walk
-from finchlang.syntax.types import Type
+from finchlang.syntax.types import Type, number
 from finchlang.tensors import bind
 from finchlang.tensors.memory import Memory
 
@@ -198,7 +198,7 @@ class Staged:
         first = len(outputs) - len(signature.results) - len(signature.exchanging)
         types: dict[str, Any] = {**self.formats, **self.result_types}
         numbers = zip(signature.results, outputs[first:], strict=False)
-        made.results = [(value, types[name]) for name, value in numbers]
+        made.results = [number(value, types[name]) for name, value in numbers]
         slots, held = [bound.name for bound in self.bounds], outputs[first + len(made.results) :]
         made.homes = dict(zip(map(slots.index, signature.exchanging), held, strict=True))
         places = zip(self.bounds, bind.spans(self.bounds), arguments, strict=True)

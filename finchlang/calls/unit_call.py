@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from finchlang.base.locks import cached_property
@@ -32,29 +31,32 @@ class UnitKernel(SpecializedKernel):
 
     def call(
         self, engine: str, arguments: Values, numbers: Values, tracer: Tracer | None = None
-    ) -> tuple[dict[str, Any], Sequence[Any], Counter[str]]:
-        """Run on the arguments by an engine. Gives the objects that the slots given to it hold now, as far
-        as these were written, and those returned; the results; and the host's steps. Raises FinchError; all
-        is then as before."""
+    ) -> tuple[dict[str, Any], Counter[str]]:
+        """Run on the arguments by an engine. Gives, by names, the objects that the slots given to it now
+        hold, as far as these were written, those returned, and the numbers that are results; and the host's
+        steps. Raises FinchError; all is then as before."""
         made, steps = self.run(engine, arguments, numbers, tracer)
-        values, found = dict[int, Any](), dict[str, Any]()
+        found = dict[str, Any](zip(self.source.results, made.results, strict=True))
+        values, homes = dict[int, Any](), made.homes
         for at, memory in made:
             if at < len(arguments):
                 values[at] = arguments[at][KIND].commit(arguments[at], memory)
             elif memory is not None:
                 values[at] = handed_out(self.bounds[at].level, memory)
         for at, name, is_returned in self._told:
-            home = made.homes.get(at, at)
+            home = homes.get(at, at)
             if home in values:
                 found[name] = values[home]
             elif is_returned:
                 found[name] = arguments[home][VALUE]
-        return found, made.results, steps
+        return found, steps
 
     @cached_property
     def _told(self) -> list[tuple[int, str, bool]]:
         """The slots whose tensors the caller is told of: their numbers, names, and whether a `return` gives
         them."""
-        unit, names = self.source, [bound.name for bound in self.bounds]
-        told = {*unit.tensors, *unit.returned}
-        return [(at, n, n in unit.returned) for at, n in enumerate(names) if n in told]
+        unit = self.source
+        changed = {bound.name for bound in self.bounds if bound.written} | {*unit.exchanging}
+        told = {*unit.tensors} & changed | {*unit.returned}
+        names = enumerate(bound.name for bound in self.bounds)
+        return [(at, n, n in unit.returned) for at, n in names if n in told]

@@ -12,7 +12,6 @@ from finchlang.base.late import late
 from finchlang.base.locks import keep
 from finchlang.base.paths import read_script
 from finchlang.calls.environment import Environment, Scope
-from finchlang.calls.kernel import CallSite
 from finchlang.calls.runner import SITES, UNITS, Observer, Runner
 from finchlang.python.callables import from_callable
 from finchlang.python.from_python import check_name, from_python, refuse
@@ -62,7 +61,7 @@ class Session(Runner):
         is_staged = staging and engine in UNITS and (observer is None or observer.stages)
         runner = self if is_staged else None
         self._evaluator = evaluator(self._run_kernel, output or sys.stdout.write, runner)
-        self._alone: dict[str, CallSite] = {}  # unnamed scripts of one kernel, by their text
+        self._alone: dict[str, KernelNode] = {}  # unnamed scripts of one kernel, by their text
 
     # ------------------------------------------------------------------------------------ variables
 
@@ -105,16 +104,16 @@ class Session(Runner):
         script's in messages. Raises FinchError."""
         if not isinstance(text, str):
             raise FinchError("type", f"a script is a text, not a {type(text).__name__}")
-        site = self._alone.get(text) if name is INPUT else None  # loops run a text again
-        if site is not None:
-            return self._call(site, self.environment)
+        known = self._alone.get(text) if name is INPUT else None  # loops run a text again
+        if known is not None:
+            return self._run_kernel(known, self.environment)
         script = script_of(text, name)
         if SIGNS.search(text):
             for note in doubtful(script):
                 self.noted(note)
         alone = script.statements[0] if len(script.statements) == 1 else None
         if isinstance(alone, KernelNode) and name is INPUT:
-            keep(self._alone, text, self._site(alone), SITES)
+            keep(self._alone, text, alone, SITES)
         return self.execute(script)
 
     def execute(self, script: Node) -> Any:

@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -34,7 +35,7 @@ from finchlang.script.unit_names import (
     UnitNames,
     entry_names,
 )
-from finchlang.script.values import Builtin, FinchRange, columns, entries, number
+from finchlang.script.values import Builtin, FinchRange, columns, entries
 from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.types import PairType
 
@@ -53,11 +54,12 @@ PRICE, OFTEN = 1_000, 8
 KNOWN = 256
 #: so often it is tried again whether names have got values
 PATIENCE = 6
+_VALUE = itemgetter(args.VALUE)
 #: all rounds of a loop, and so many that there are never more
 OVER, MOST = -1, 2**63 - 1
 
-#: gives a value by the results of a unit and the objects in its slots
-Telling = Callable[[dict[str, Any], dict[str, Any]], Any]
+#: gives a value by what a unit gave back (`UnitKernel.call`)
+Telling = Callable[[dict[str, Any]], Any]
 
 
 @dataclass(eq=False)
@@ -112,7 +114,7 @@ class Variant:
         if left is not None:
             own += left[0], left[len(left) - 1], *([left.step] if self.step is None else [])
         count = len(unit.tensors)
-        own += [argument[args.VALUE] for argument in arguments[count:]]
+        own += map(_VALUE, arguments[count:])
         return arguments[:count], own
 
     def take(self, names: UnitNames) -> None:
@@ -345,30 +347,32 @@ class StagedLoops:
         before this call."""
         if is_calling() or self.runner.engine not in UNITS:
             return None
-        keep(self.known, id(loop), loop, KNOWN)
+        if id(loop) not in self.known:
+            keep(self.known, id(loop), loop, KNOWN)
+        step = 1 if left is None else step_of(loop, left)
         for is_new in False, True:
             with one_call_at_a_time:
                 try:
-                    found = self.variant(loop, environment, left)
+                    found = self.variant(loop, environment, step)
                 except FinchError:  # a value is not sound, which a round that uses it tells
                     return None
                 if found is not None:
                     variant, arguments = found
                     if variant.kernel is None:
                         return None
-                    loop.apart = why_not(variant.kernel, arguments)
+                    written = variant.kernel.written
+                    loop.apart = why_not(variant.kernel, arguments) if written else ""
                     if loop.apart:
                         return None
                     return self.run(variant, arguments, environment, left, bool(loop.names))
             # outside of the lock, as kernels are
-            if is_new or not may_make or not self.compiled(loop, environment, left):
+            if is_new or not may_make or not self.compiled(loop, environment, left, step):
                 break
         return None
 
     def variant(
-        self, loop: StagedLoop, environment: Environment, left: FinchRange | None
+        self, loop: StagedLoop, environment: Environment, step: int | None
     ) -> tuple[Variant, list[Any]] | None:
-        step = step_of(loop, left)
         for at, variant in enumerate(loop.variants):
             arguments = variant.arguments(environment) if variant.step == step else None
             if arguments is not None:
@@ -376,7 +380,13 @@ class StagedLoops:
                 return variant, arguments
         return None
 
-    def compiled(self, loop: StagedLoop, environment: Environment, left: FinchRange | None) -> bool:
+    def compiled(
+        self,
+        loop: StagedLoop,
+        environment: Environment,
+        left: FinchRange | None,
+        step: int | None,
+    ) -> bool:
         """Make a variant for the present values; False if there is none, perhaps not yet."""
         # late: few scripts have loops to be staged
         from finchlang.calls.unit_call import UnitKernel
@@ -384,7 +394,7 @@ class StagedLoops:
         from finchlang.script.as_unit import Units
 
         units = Units(UnitNames(environment), self.evaluate, self.choices, operation)
-        variant = Variant(step=step_of(loop, left))
+        variant = Variant(step=step)
         try:
             unit = replace(units.unit(loop.node, variant.step), span=loop.node.span)
             if loop.names and (kind := collected_type(unit, units.names)) != loop.type:
@@ -428,40 +438,25 @@ class StagedLoops:
         """Run the unit. If a round fails, those before it are done once more, unless all are done or none
         (`is_whole`), and it is left to the loop: an error is then what it is in the script, and what was
         done before it stays."""
-        limit, done = MOST, OVER
+        kernel, limit, done = variant.kernel, MOST, OVER
+        assert kernel is not None
         while limit:
+            given = variant.given_to(kernel.source, arguments, left, limit)
             try:
-                self.call(variant, arguments, environment, left, limit)
-                return done
+                found = self.runner.run_unit(kernel, *given, limit < MOST)
             except FinchError as error:
                 if error.kind == "interrupted":
                     raise
                 limit = done = error.note[0] if error.note and not is_whole else 0
+                continue
+            for name in variant.changed:
+                if name.result in found and found.get(name.flag, True):
+                    name.where(environment)[name.name] = found[name.result]
+            if variant.leave is not None and found.get(RETURNED):
+                node, tell = variant.leave
+                raise Leave(node, tell(found))
+            return done
         return 0
-
-    def call(
-        self,
-        variant: Variant,
-        arguments: list[Any],
-        environment: Environment,
-        left: FinchRange | None,
-        limit: int,
-    ) -> None:
-        kernel = variant.kernel
-        assert kernel is not None
-        unit = kernel.source
-        given = variant.given_to(unit, arguments, left, limit)
-        slots, results = self.runner.run_unit(kernel, *given, limit < MOST)
-        values = dict(zip(unit.results, results, strict=True))
-        for name in variant.changed:
-            if name.result in slots:
-                name.where(environment)[name.name] = slots[name.result]
-            elif name.result in values and values.get(name.flag, _SET)[0]:
-                name.where(environment)[name.name] = number(*values[name.result])
-        if values.get(RETURNED, (False, None))[0]:
-            assert variant.leave is not None
-            node, tell = variant.leave
-            raise Leave(node, tell(values, slots))
 
 
 def count_of(value: Any) -> int | None:
@@ -516,18 +511,12 @@ def telling(what: Any) -> Telling:
     match what:
         case tuple(items):
             parts = [*map(telling, items)]
-            return lambda values, slots: tuple([part(values, slots) for part in parts])
-        case ast.Variable(name):
-            return lambda values, slots: number(*values[name])
-        case SlotName(name):
-            return lambda values, slots: slots[name]
+            return lambda found: tuple([part(found) for part in parts])
+        case ast.Variable(name) | SlotName(name):
+            return itemgetter(name)
         case Static(value):
-            return lambda values, slots: value
-    return lambda values, slots: what
-
-
-#: what the flag of a number says that had a value before
-_SET = (True, None)
+            return lambda found: value
+    return lambda found: what
 
 
 def why_not(kernel: UnitKernel, arguments: list[Any]) -> str:

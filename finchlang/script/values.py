@@ -29,6 +29,7 @@ from finchlang.syntax.types import (
     Int64,
     Pair,
     Type,
+    number,
     promote,
     type_of_value,
 )
@@ -199,13 +200,6 @@ def plain(value: Any) -> Any:
     if isinstance(value, np.generic) and value.dtype in PYTHONS:
         return value.item()
     return Pair(*value.item()) if isinstance(value, np.void) else value
-
-
-def number(value: Any, type: Type) -> Any:
-    """`value` as a number of `type`, as scripts keep it."""
-    value = type.wrap(value)
-    is_plain = type in (Int64, Float64, Bool) or isinstance(value, Pair)
-    return value if is_plain else type.dtype.type(value)
 
 
 def held(scalar: Scalar) -> Any:

@@ -143,6 +143,8 @@ TYPES: dict[str, Type] = _Types(
     (t.name, t)
     for t in (Bool, Int8, Int16, Int32, Int64, UInt8, UInt16, UInt32, UInt64, Float32, Float64)
 )
+#: the types whose numbers scripts keep as Python's
+PLAIN = Int64, Float64, Bool
 #: Julia's names for the integers of a machine word
 ALIASES = {"Int": Int64, "UInt": UInt64}
 _BY_DTYPE = {t.dtype: t for t in TYPES.values()}
@@ -166,6 +168,12 @@ def type_of_dtype(dtype: Any) -> Type | None:
     pair = pair_of(first, second) if first and second else None
     # other alignments and byte orders have no type
     return pair if pair and pair.dtype == found else None
+
+
+def number(value: Any, type: Type) -> Any:
+    """`value` as a number of `type`, as scripts keep it."""
+    value = type.wrap(value)
+    return value if type in PLAIN or isinstance(value, Pair) else type.dtype.type(value)
 
 
 def type_of_value(value: Any) -> Type | None:

@@ -105,15 +105,13 @@ def test_code_of_functions_grows_with_the_text() -> None:
 def test_the_rounds_before_a_failure_are_not_run_step_by_step() -> None:
     text = "k = 0\nx = 0\nwhile true\n    k += 1\n    x = div(k, 20000 - k)\nend"
     session, runs = Session(), list[int]()
-    made = session._evaluator.loops
-    assert made is not None
-    call = made.call
+    run_unit = session.run_unit
 
-    def counted(*args: Any) -> None:
-        runs.append(args[-1])
-        call(*args)
+    def counted(unit: Any, arguments: Any, numbers: Any, is_again: bool) -> Any:
+        runs.append(numbers[0])
+        return run_unit(unit, arguments, numbers, is_again)
 
-    made.call = counted  # type: ignore[method-assign]
+    session.run_unit = counted  # type: ignore[method-assign]
     with pytest.raises(FinchError):
         session.run(text)
     assert session["k"] == 20_000 and runs[1] > 18_900
