@@ -90,16 +90,6 @@ def is_straight(code: ir.Code) -> bool:
     return all(isinstance(s, _STRAIGHT) for s in walk(code))
 
 
-def touches(statement: ir.Stmt, buffer: ir.Buffer) -> bool:
-    """Whether `statement`, or one nested in it, uses `buffer`."""
-    return any(uses(s, buffer) for s in walk(ir.Code((statement,))))
-
-
-def uses(statement: ir.Stmt, buffer: ir.Buffer) -> bool:
-    """Whether `statement` itself uses `buffer`."""
-    return any(used is buffer for used in arrays(statement))
-
-
 def written(statement: ir.Stmt) -> tuple[ir.Buffer, ...]:
     """The buffers whose entries `statement` itself changes."""
     match statement:

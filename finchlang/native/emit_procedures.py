@@ -17,16 +17,20 @@ from dataclasses import replace
 
 from finchlang.host import ir, rewrite as rewriting
 from finchlang.host.construct import TRUE
-from finchlang.native.abi import OK
+from finchlang.native.abi import INTERRUPTED, OK
 from finchlang.native.emit_ops import llvm_type
-from finchlang.native.emit_polling import CHUNK, Polling
+from finchlang.native.function_text import FunctionText
 from finchlang.native.module_text import TBAA_SLOTS, Module
 from finchlang.syntax.types import Int64
 
 _RESULT, _NAME = "preserve_mostcc i32", "part"
 
 
-class SplitFunction(Polling):
+#: how many steps come between two polls for interrupts
+CHUNK = 1 << 20
+
+
+class SplitFunction(FunctionText):
     """A function being written that calls functions for parts of its code."""
 
     #: whether it is that of a rare branch, which is compiled briefly
@@ -40,6 +44,31 @@ class SplitFunction(Polling):
         if self.polls:
             self.do(f"store i64 {CHUNK}, ptr {self.budget}")
         self.emit_code(self.residual.body)
+
+    def spend(self, amount: str) -> None:
+        if self.polls:
+            budget = self.new(f"load i64, ptr {self.budget}")
+            rest = self.new(f"sub i64 {budget}, {amount}")
+            self.do(f"store i64 {rest}, ptr {self.budget}")
+
+    def poll_if_spent(self, target: str) -> None:
+        """Go on at `target`; poll first if the budget is used up."""
+        if not self.polls:
+            self.jump(target)
+            return
+        (look,) = self.labels("look")
+        rest = self.new(f"load i64, ptr {self.budget}")
+        self.choose(self.new(f"icmp slt i64 {rest}, 0"), look, target, cold=True)
+        self.start(look)
+        self.do(f"store i64 {CHUNK}, ptr {self.budget}")
+        self.poll(target)
+
+    def poll(self, target: str) -> None:
+        """Ask Python whether a signal is pending, and leave the kernel if its handler raised."""
+        self.module.use_look()
+        signal = self.new("call preserve_mostcc i32 @look()")
+        raised = self.new(f"icmp ne i32 {signal}, 0")
+        self.choose(raised, self.leave(INTERRUPTED), target, cold=True)
 
     # -------------------------------------------------------------------------------- procedures
 

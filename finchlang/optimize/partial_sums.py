@@ -28,17 +28,12 @@ LANES = 4
 
 def take_lanes(residual: ir.Residual) -> ir.Residual:
     """The program with lanes in its innermost counted loops that gather and do nothing but accumulate."""
-    return replace(residual, body=rewriting.rebuild(residual.body, _with_lanes))
+    return replace(residual, body=rewriting.rewrite(residual.body, _with_lanes))
 
 
-def _with_lanes(statements: tuple[ir.Stmt, ...]) -> list[ir.Stmt]:
-    result: list[ir.Stmt] = []
-    for statement in statements:
-        if isinstance(statement, ir.ForLoop) and (found := _gathered(statement)):
-            result += _in_cells(statement, found, result)
-        else:
-            result.append(statement)
-    return result
+def _with_lanes(statement: ir.Stmt) -> list[ir.Stmt]:
+    found = _gathered(statement) if isinstance(statement, ir.ForLoop) else []
+    return _in_cells(statement, found) if found else [statement]  # type: ignore[arg-type]
 
 
 def _gathered(loop: ir.ForLoop) -> list[Reduction]:
@@ -54,9 +49,8 @@ def _gathered(loop: ir.ForLoop) -> list[Reduction]:
     return found if len(found) == writes and in_arrays <= 1 else []
 
 
-def _in_cells(loop: ir.ForLoop, found: list[Reduction], before: list[ir.Stmt]) -> list[ir.Stmt]:
-    """`loop` in lanes, with all its sums in cells. Where the last of the statements `before` that uses the
-    array entry sets it, that store is left out: the entry is stored once, afterwards."""
+def _in_cells(loop: ir.ForLoop, found: list[Reduction]) -> list[ir.Stmt]:
+    """`loop` in lanes, with all its sums in cells; an array entry is stored once, afterwards."""
     cells = [f.place if isinstance(f.place, ir.Cell) else ir.Cell("sum", f.type) for f in found]
     statements = _in_lanes(loop, list(zip(found, cells, strict=True)))
     for reduction, sum in zip(found, cells, strict=True):
@@ -64,11 +58,6 @@ def _in_cells(loop: ir.ForLoop, found: list[Reduction], before: list[ir.Stmt]) -
             continue
         result, entry = read(sum, "sum"), read(place, "entry")
         store = [result, write(place, result.variable)]
-        uses = [s for s in before if rewriting.touches(s, place[0])]
-        last = uses[-1] if uses else None
-        if isinstance(last, ir.Store) and last.index is place[1]:
-            before[:] = [s for s in before if s is not last]
-            return [ir.Set(sum, last.value), *statements, *store]
         whole = ir.Code((entry, ir.Set(sum, entry.variable), *statements, *store))
         return [ir.Branch(compare("le", loop.start, loop.stop), whole)]
     return statements

@@ -16,7 +16,7 @@ from finchlang.base.errors import FinchError
 from finchlang.calls.kernel import SpecializedKernel
 from finchlang.host.construct import FALSE, TRUE, ZERO, const, op
 from finchlang.host.executing import run_residual
-from finchlang.host.ir import Branch, Expr, Fill, ForLoop, Grow, Residual, Store
+from finchlang.host.ir import Branch, Expr, ForLoop, Grow, Residual, Store
 from finchlang.host.listing import text
 from finchlang.host.rewrite import walk
 from finchlang.host.verify import check
@@ -24,7 +24,6 @@ from finchlang.optimize.append_loops import make_room
 from finchlang.optimize.joined_branches import join_branches
 from finchlang.optimize.partial_sums import LANES, take_lanes
 from finchlang.optimize.pipeline import Pass, transform
-from finchlang.optimize.place_fills import place_fills
 from finchlang.optimize.privatisation import sums
 from finchlang.optimize.scalar_expansion import expand_scalars
 from finchlang.python.session import Session
@@ -126,39 +125,6 @@ def test_what_is_appended_under_a_condition_is_stored_always(body: str, is_branc
 
 
 ENTRIES = {"y": VECTOR, "x": VECTOR, "S": ROWS, **dict.fromkeys("AC", "Dense(Dense(Element(0.0)))")}
-
-
-@pytest.mark.parametrize(
-    ("program", "fills", "stores"),  # how many are left
-    [
-        ("y .= 0; for i=_ y[i] = x[i] + 1 end", 0, 1),
-        ("y .= 0; for i=1:n y[i] = i end", 0, 1),
-        ("y .= 0; for i=_ y[i] = x[i] end", 0, 1),
-        ("C .= 0; for j=_, i=_ C[i, j] = A[i, j] end", 0, 1),
-        ("C .= 0; for j=_, i=_ C[i, j] = A[i, j] * x[i] end", 0, 1),
-        ("y .= 0; for i=_ y[i] += x[i] end", 0, 2),
-        ("y .= 0; for i=_, j=_ y[i] += S[j, i] * x[j] end", 0, 2),
-        ("C .= 0; for j=_, i=_ if x[i] <= 2 C[i, j] += A[i, j] end end", 0, 2),
-        ("y .= 0; for i=_ if x[i] > 1 y[i] = x[i] end end", 1, 1),
-        ("C .= 0; for i=_, j=_ C[i, j] = A[i, j] * x[i] end", 1, 1),  # in another order
-        ("C .= 0; for i=_ C[i, i] = x[i] end", 1, 1),
-        ("y .= 0; for j=1:n, i=_ y[i] += x[i] end", 1, 1),  # perhaps by no step
-        ("y .= 0; for j=_, i=_ y[i] += S[i, j] * x[j] end", 1, 1),
-        ("y .= 0; for i=2:n y[i] += coalesce(x[~i], 0) end", 1, None),
-    ],
-)
-def test_what_each_step_visits_is_filled_there(
-    program: str, fills: int, stores: int | None
-) -> None:
-    used = {name: f for name, f in ENTRIES.items() if f"{name}[" in program}
-    known = {name: parse_format(format) for name, format in used.items()}
-    numbers = {"n": Int64} if ":n" in program else {}
-    residual = SpecializedKernel(
-        parse_kernel(f"begin\n{program}\nend"), {**known, **numbers}
-    ).staged.residual
-    left = [*walk(place_fills(residual).body)]
-    assert sum(isinstance(s, Fill) for s in left) == fills
-    assert stores in (None, sum(isinstance(s, Store) for s in left))
 
 
 @pytest.mark.parametrize(
