@@ -35,7 +35,11 @@ class UnitKernel(SpecializedKernel):
         """Run on the arguments by an engine. Gives, by names, the objects that the slots given to it now
         hold, as far as these were written, those returned, and the numbers that are results; and the host's
         steps. Raises FinchError; all is then as before."""
-        made, steps = self.run(engine, arguments, numbers, tracer)
+        steps = Counter[str]()
+        if engine == "native":
+            made = self.native_call.run(arguments, numbers)
+        else:
+            made, steps = self.run(engine, arguments, numbers, tracer)
         found = dict[str, Any](zip(self.source.results, made.results, strict=True))
         values, homes = dict[int, Any](), made.homes
         for at, memory in made:

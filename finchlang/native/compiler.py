@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import llvmlite.binding as llvm
@@ -122,7 +123,7 @@ def compile_plainly(on: bool = True) -> None:
     needed where kernels run once: for tests. Such code is not kept on disk."""
     global _is_plain
     _is_plain = on
-    _parts.clear()
+    part_code.cache_clear()
 
 
 def machine_code(source: str, is_rare: bool = False) -> bytes:
@@ -133,21 +134,10 @@ def machine_code(source: str, is_rare: bool = False) -> bytes:
     return optimised(source, generator(source).emit_object, is_rare)
 
 
-#: object code of rare parts, by the names under which it is on disk, too
-_parts: dict[str, bytes] = {}
-_MOST_PARTS = 64
-
-
+@lru_cache(maxsize=64)
 def part_code(source: str, cache: DiskCache | None) -> bytes:
     """The object code of the module of a rare part."""
-    name = key_of("part", source)
-    code = _parts.get(name)
-    if code is None:
-        code = kept(cache, name, lambda: machine_code(source, is_rare=True))
-        if len(_parts) >= _MOST_PARTS:
-            _parts.clear()
-        _parts[name] = code
-    return code
+    return kept(cache, key_of("part", source), lambda: machine_code(source, is_rare=True))
 
 
 def generator(source: str) -> Any:

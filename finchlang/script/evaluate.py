@@ -61,14 +61,14 @@ class Evaluator(Calls):
 
     def called(self, function: Any, args: list[Any], keywords: Mapping[str, Any] = _NONE) -> Any:
         """The value of a function of the script, called from outside of the script."""
-        return self._outermost(lambda: self.apply(function, args, {**keywords}, None), None)
+        return self._outermost(self.apply, None, function, args, {**keywords}, None)
 
-    def _outermost(self, run: Callable[[], Any], span: Span | None) -> Any:
+    def _outermost(self, run: Callable[..., Any], span: Span | None, *args: Any) -> Any:
         self.depth = 0
         try:
             # numbers overflow without warning, as in kernels
             with EnoughFrames(), np.errstate(all="ignore"):
-                return run()
+                return run(*args)
         except Leave as leave:
             raise leave.outside() from None
         except FinchError as error:

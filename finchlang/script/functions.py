@@ -253,10 +253,11 @@ def arguments(
         values = {**dict(zip(parameters, args, strict=False)), parameters[-1]: rest}
     else:
         values = dict(zip(parameters, args, strict=False))
-    for wrong in [n for n in keywords if n not in parameters or n in values]:
-        is_known = wrong in parameters
-        what = f"is given `{wrong}` twice" if is_known else f"has no parameter `{wrong}`"
-        raise FinchError("type", f"{function} {what}", span)
+    for given in keywords:
+        if given in values or given not in parameters:
+            is_known = given in parameters
+            what = f"is given `{given}` twice" if is_known else f"has no parameter `{given}`"
+            raise FinchError("type", f"{function} {what}", span)
     if len(args) > len(parameters):
         message = f"{function} takes {number_of(len(parameters), 'argument')}, not {len(args)}"
         raise FinchError("type", message, span)

@@ -509,6 +509,8 @@ def step_of(loop: StagedLoop, left: FinchRange | None) -> int | None:
 def telling(what: Any) -> Telling:
     """What tells the value that a `return` in a unit gives."""
     match what:
+        case tuple((_, _, *_) as items) if {*map(type, items)} <= {ast.Variable, SlotName}:
+            return itemgetter(*[item.name for item in items])
         case tuple(items):
             parts = [*map(telling, items)]
             return lambda found: tuple([part(found) for part in parts])
