@@ -133,8 +133,8 @@ class NativeKernel:
 
     def grown(self) -> dict[int, np.ndarray]:
         """The memory that the last call allocated, by numbers of buffers; it can be taken only once."""
-        slots, found = self.slots, dict[int, np.ndarray]()
-        begins = slots[self._begins]
+        slots, begins = self.slots, self.slots[self._begins]
+        found: dict[int, np.ndarray] = {}
         if any(begins):
             for number, begin in enumerate(begins):
                 if begin:

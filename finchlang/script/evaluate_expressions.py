@@ -31,7 +31,6 @@ class Leave(Exception):
     """Raised by `break`, `continue` and `return`, and caught by the loop or function that they leave."""
 
     def __init__(self, node: ast.Return | ast.Break | ast.Continue, value: Any = None):
-        super().__init__()
         self.node, self.value = node, value
 
     def outside(self) -> FinchError:

@@ -376,7 +376,8 @@ class StagedLoops:
         for at, variant in enumerate(loop.variants):
             arguments = variant.arguments(environment) if variant.step == step else None
             if arguments is not None:
-                loop.variants.insert(0, loop.variants.pop(at))
+                if at:
+                    loop.variants.insert(0, loop.variants.pop(at))
                 return variant, arguments
         return None
 
