@@ -117,10 +117,11 @@ def _program(
     if program is None:
         magnitudes = _magnitudes(found.nodes)
         how = "none" if found.is_empty else reorder
-        given = {n: s.format for n, s in zip(found.roots, stored, strict=False) if s}
+        given = [s and s.format for s in stored] or [None] * len(roots)
         program = Lowering(found, is_dense, how).program(roots, given)
         if not program.can_change_fills:
-            program = Lowering(found, is_dense, how, frees=False).program(roots, given)
+            # in a graph of its own, without the nodes that the first one made
+            program = Lowering(_Nodes(roots), is_dense, how, frees=False).program(roots, given)
         trees.check_depth(program.kernel)
         # other counts often give an equal kernel: the same object, so that it is not compiled again
         program = replace(program, kernel=_kernels.setdefault(program.kernel, program.kernel))

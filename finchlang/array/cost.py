@@ -190,14 +190,6 @@ class Counts:
             return costs.UPDATE_OUT_OF_ORDER if is_walked else 0.0
         return costs.SORT if self.kept & ~outer else costs.UPDATE_OF_SPARSE
 
-    def of_order(self, order: Sequence[int]) -> float:
-        """The cost of loops in this order, the outermost first."""
-        total, outer = self.fixed(), 0
-        for index in order:
-            total += self.loop(outer, index)
-            outer |= 1 << index
-        return total
-
     def fixed(self) -> float:
         """What is the same for all orders: updates, storing the result in order, and finding what is looked
         up."""
@@ -228,8 +220,8 @@ class Counts:
                         continue
                     if count == len(indices) - 1:
                         found.append((total, (*order, index)))
-                    elif now not in best or total < best[now][0]:
-                        best[now] = total, (*order, index)
+                    else:
+                        best[now] = min(best.get(now, (inf, ())), (total, (*order, index)))
             states = dict(nsmallest(STATES, best.items(), key=lambda item: item[1][0]))
         return sorted(found) if indices else [states[0]]
 

@@ -69,6 +69,11 @@ class Read:
         """Whether the tensor is stored in this order of loops."""
         return [index for index in order if index in self.own] == self.own
 
+    @property
+    def weight(self) -> tuple[int, int]:
+        """Less for one of more sparse modes, or of more modes."""
+        return -sum([not level.is_dense for _, level in self.levels()]), -len(self.own)
+
     @cached_property
     def is_found(self) -> bool:
         """Whether its entries can be looked up at any coordinates."""
@@ -106,8 +111,17 @@ class LoopNest:
 
     @cached_property
     def indices(self) -> tuple[Index, ...]:
-        """The indices by the numbers that they have in Counts."""
-        return (*self.kept, *self.reduced)
+        """The indices by the numbers that they have in Counts, in their usual order: as operands are
+        stored, those of most sparse modes first, and column-major where these leave it open."""
+        found = list[Index]()
+        reads = sorted(self.reads, key=lambda read: read.weight)
+        for chain in (*[read.own for read in reads], [*self.reduced, *self.kept[::-1]]):
+            at = 0
+            for index in chain:
+                if index in self.extents and index not in found:
+                    found.insert(at, index)
+                at = max(at, found.index(index) + 1) if index in found else at
+        return tuple(found)
 
     @cached_property
     def operands(self) -> list[OperandEntries]:
@@ -124,7 +138,7 @@ class LoopNest:
     def counts(self, followed: frozenset[int] = frozenset()) -> Counts:
         """What is expected of loops, with reads that are looked up, by number."""
         places = PlaceCounts([float(self.extents[index]) for index in self.indices])
-        kept = (1 << len(self.kept)) - 1
+        kept = sum([1 << k for k, index in enumerate(self.indices) if index in self.kept])
         every = (1 << len(self.indices)) - 1
         return Counts(places, self.operands, self.absent, kept, followed, every)
 

@@ -3,7 +3,7 @@ read."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from math import prod
 
 from finchlang.array.cost import full_levels, intersections
@@ -12,13 +12,13 @@ from finchlang.base.records import record
 from finchlang.levels.element import Element
 from finchlang.levels.level import Level, level_of
 from finchlang.levels.scalars import Scalar
-from finchlang.syntax.nodes import Index, Literal, Node
+from finchlang.syntax.nodes import Index, Literal
 from finchlang.syntax.types import Int64, Type
 from finchlang.tensors.formats import Format, nest_of, permuted
 
 #: so many candidates are listed in a plan's text
 SHOWN = 4
-#: costs are estimates: up to so many times the least the order in which operands are stored is preferred
+#: costs are estimates: up to so many times the least the usual order is preferred
 NEAR = 1.05
 
 
@@ -52,20 +52,18 @@ class Candidate:
 
 
 def planned(nest: LoopNest, is_dense: bool) -> Plan:
-    """The plan of a nest: loops as operands are stored, if that is one order for all and nothing is reduced
+    """The plan of a nest: loops in the usual order, if operands are stored in it and nothing is reduced
     over several reads; else in the cheapest order."""
-    order = tuple(loop_order(nest))
-    best = Candidate(0.0, tuple(map(nest.indices.index, order)))
-    sparse = [read for read in nest.reads if read.is_sparse]
-    is_alike = all([read.follows(order) for read in sparse])
+    usual = tuple(range(len(nest.indices)))
+    is_alike = all([o.follows(usual) for o in nest.operands if o.is_sparse])
     is_choice = not is_alike or bool(nest.reduced) and len(nest.reads) > 1
+    found = candidates(nest) if is_choice else [Candidate(0.0, usual)]
+    near = [one for one in found if one.cost <= NEAR * found[0].cost]
+    best = next((one for one in near if one.order == usual), near[0])
+    order = tuple([nest.indices[k] for k in best.order])
     told = f"{' '.join(i.name for i in order)}, as operands are stored"
     if is_choice:
-        found = candidates(nest, best.order)
         told = "by steps: " + ", ".join([one.text(nest) for one in found[:SHOWN]])
-        near = [c for c in found if c.cost <= NEAR * found[0].cost]
-        best = next((c for c in near if c.order == best.order), near[0])
-        order = tuple([nest.indices[k] for k in best.order])
     followed = tuple([nest.reads[k] for k in sorted(best.followed)])
     meets = any(intersections(nest.absent))
     at = nest.counts(best.followed).galloped(best.order) if meets else ()
@@ -77,66 +75,22 @@ def planned(nest: LoopNest, is_dense: bool) -> Plan:
     return Plan(order, format, followed, galloped, told, is_counted, nest.counts().entries)
 
 
-def candidates(nest: LoopNest, usual: tuple[int, ...]) -> list[Candidate]:
-    """The usual order of loops, and the best for each innermost loop, the cheapest first; with reads that
-    are looked up, those first that save most alone, as long as each saves more."""
-    counts = nest.counts()
-    found = {usual: Candidate(counts.of_order(usual), usual)}
-    found |= {order: Candidate(cost, order) for cost, order in counts.orders()}
-    every, best = list(found.values()), min(found.values(), key=lambda one: one.cost)
-    alone = {
-        k: with_lookups(nest, {k}, best.cost) for k, read in enumerate(nest.reads) if read.is_found
-    }
-    able = [k for k in alone if alone[k]]
-    for k in sorted(able, key=lambda k: alone[k][0].cost):
-        tried = with_lookups(nest, best.followed | {k}, best.cost)
+def candidates(nest: LoopNest) -> list[Candidate]:
+    """The best order of loops for each innermost loop, the cheapest first; also with reads looked up, those
+    that store most first, as long as each saves something."""
+    every = [Candidate(*one) for one in nest.counts().orders()]
+    best = every[0]
+    able = [k for k, read in enumerate(nest.reads) if read.is_found]
+    for k in sorted(able, key=lambda k: -nest.reads[k].stored):
+        followed = best.followed | {k}
+        tried = [
+            Candidate(cost, order, followed)
+            for cost, order in nest.counts(followed).orders(NEAR * best.cost)
+            if not any([nest.operands[n].follows(order) for n in followed])
+        ]
         every += tried
         best = min([best, *tried], key=lambda one: one.cost)
     return sorted(every, key=lambda one: one.cost)
-
-
-def with_lookups(nest: LoopNest, followed: Iterable[int], cost: float) -> list[Candidate]:
-    """The orders of loops that cost about so much at most if these reads are looked up, since they are
-    stored in another order, the cheapest first."""
-    counts = nest.counts(frozenset(followed))
-    reads = [counts.operands[k] for k in counts.followed]
-    orders = counts.orders(NEAR * cost)
-    return [
-        Candidate(cost, order, counts.followed)
-        for cost, order in orders
-        if not any([read.follows(order) for read in reads])
-    ]
-
-
-def loop_order(nest: LoopNest) -> list[Index]:
-    """The loops, outermost first, in the order in which operands are stored. Where these contradict each
-    other the one with the most sparse modes decides; what they leave open is column-major."""
-    own = {*nest.kept, *nest.reduced}
-    wanted = [[i for i, _ in read.levels() if i in own] for read in sorted(nest.reads, key=_weight)]
-    wanted.append([*nest.reduced, *nest.kept[::-1]])
-    before: dict[Node, set[Node]] = {index: set() for index in own}
-    for chain in wanted:
-        for k, index in enumerate(chain):
-            for other in chain[:k]:
-                if other != index and not _reaches(before, other, index):
-                    before[index].add(other)
-    order: list[Index] = []
-    rest = list(dict.fromkeys(i for chain in wanted for i in chain))
-    while rest:
-        found = next(i for i in rest if before[i] <= set(order))
-        order.append(found)
-        rest.remove(found)
-    return order
-
-
-def _weight(read: Read) -> tuple[int, int]:
-    sparse = [not level.is_dense for _, level in read.levels()]
-    return -sum(sparse), -len(sparse)
-
-
-def _reaches(before: dict[Node, set[Node]], index: Node, other: Node) -> bool:
-    """Whether `other` comes before `index`, directly or transitively."""
-    return other in before[index] or any(_reaches(before, i, other) for i in before[index])
 
 
 def result_format(

@@ -3,8 +3,7 @@ within an expression, is a loop nest of its own."""
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any, cast
@@ -27,8 +26,6 @@ from finchlang.operators.operator_table import AND, DIFFERS, NOT, OR, SELECT, op
 from finchlang.syntax import nodes as ast, traversal as trees, types
 from finchlang.tensors.formats import Format, nest_of, permuted
 
-#: an expression of more nodes is stored if it is used twice
-SHARED = 16
 #: where an expression is read, one for each of its modes
 Indices = tuple[ast.Node, ...]
 #: names of the indices of loops, by mode
@@ -79,13 +76,12 @@ class Lowering:
         self.number_of, self.is_dense, self.reorder = graph.add, is_dense, reorder
         self.frees = frees  # whether results may be computed with other fills
         self.planner = LogicalPlanner(graph, reorder)
-        self.nodes: dict[int, lazy.Expression] = {}
         self.statements: list[ast.Node] = []
         self.operands: dict[int, str] = {}
         self.numbers: dict[tuple[int, int], str] = {}
         self.sizes: dict[tuple[int, int], str] = {}
         self.tensors: dict[int, tuple[str, Format]] = {}
-        self.given: dict[int, Format] = {}
+        self.given: dict[int, Format] = {}  # formats of results, by number
         self.decisions: list[str] = []
         self.copies: list[tuple[str, Format]] = []
         self.types: dict[str, types.Type] = {}  # of numbers and sizes
@@ -241,22 +237,24 @@ class Lowering:
             return ast.Dimensionless()
         return ast.Extent(ONE, self.size(node, mode))
 
-    def program(self, results: tuple[lazy.Expression, ...], given: dict[int, Format]) -> Program:
+    def program(
+        self, roots: tuple[lazy.Expression, ...], given: Sequence[Format | None]
+    ) -> Program:
         """The program that computes these results, some of them in `given` formats."""
-        was = results
-        results = tuple([self.planner.with_fills_apart(self.planner.plan(r)) for r in results])
-        pairs = list(zip(map(self.number_of, was), map(self.number_of, results), strict=True))
-        given = {new: given[old] for old, new in pairs if old in given}
+        planned = [self.planner.with_fills_apart(self.planner.plan(root)) for root in roots]
         self.is_counted = self.planner.is_choice
-        results = tuple([r if self.number_of(r) in given else self.freed(r) for r in results])
-        self.given, self.shared = given, self._shared(results)
-        names = tuple([self.tensor(node) for node in results])
-        told = self.planner.told
-        forms = [told[number].text(self.name_of) for number in self.nodes if number in told]
+        pairs = zip(planned, given, strict=True)
+        results = [self.freed(node) if format is None else node for node, format in pairs]
+        numbers = list(map(self.number_of, results))
+        self.given = {n: f for n, f in zip(numbers, given, strict=True) if f is not None}
+        self.shared = self.planner.shared(numbers)
+        names = tuple(map(self.tensor, results))
+        forms = [told.text(self.name_of) for told in self.planner.told_of(numbers)]
+        formats = [level_of(self.tensors[number][1]) for number in numbers]
+        pairs_of = zip(map(self.number_of, roots), formats, strict=True)
+        dense = tuple([number for number, format in pairs_of if format.is_all_dense])
         decisions = tuple([("plan", told) for told in dict.fromkeys([*forms, *self.decisions])])
-        formats = [level_of(self.tensors[self.number_of(node)][1]) for node in results]
-        roots = zip(map(self.number_of, was), formats, strict=True)
-        dense = tuple([number for number, format in roots if format.is_all_dense])
+        named = zip(names, numbers, strict=True)
         return Program(
             ast.KernelNode(ast.Block(tuple(self.statements)), decisions=decisions),
             *(self.operands, self.numbers, self.sizes),
@@ -265,11 +263,7 @@ class Lowering:
             dense if self.has_sparse else (),
             decisions,
             self.is_counted,
-            {
-                n: self.fills[r]
-                for n, r in zip(names, map(self.number_of, results), strict=True)
-                if r in self.fills
-            },
+            {name: self.fills[number] for name, number in named if number in self.fills},
         )
 
     def freed(self, node: lazy.Expression) -> lazy.Expression:
@@ -280,31 +274,6 @@ class Lowering:
         if is_other:
             self.fills[self.number_of(found)] = node.values.fill
         return found
-
-    def _shared(self, results: tuple[lazy.Expression, ...]) -> set[int]:
-        """The nodes to be stored because they are used more than once: those that have cases, and those of
-        more than SHARED nodes, where a stored node counts as one."""
-        uses = Counter(map(self.number_of, results))
-        nodes = self.nodes
-        for node in results:
-            self._collect(node, nodes)
-        for node in nodes.values():
-            uses.update(map(self.number_of, node.args))
-        sizes: dict[int, int] = {}
-        shared: set[int] = set()
-        for number, node in nodes.items():
-            size = 1 + sum([sizes[self.number_of(arg)] for arg in node.args])
-            if uses[number] > 1 and (size > SHARED or node.has_cases):
-                shared.add(number)
-            sizes[number] = 1 if number in shared or isinstance(node, lazy.Reduce) else size
-        return shared
-
-    def _collect(self, node: lazy.Expression, nodes: dict[int, lazy.Expression]) -> None:
-        """Adds a node and those below it by their numbers, arguments first."""
-        if self.number_of(node) not in nodes:
-            for arg in node.args:
-                self._collect(arg, nodes)
-            nodes[self.number_of(node)] = node
 
 
 def _with(node: ast.Node, old: ast.Node, new: ast.Node) -> ast.Node:

@@ -499,6 +499,9 @@ def test_elements_between_those_that_are_stored_have_the_fill() -> None:
     whole = np.array([[stood_in - 7, 0], [0, 4]])
     found = xp.compute(xp.asarray(whole, format="SparseList(Dense(Element(0)))") + 7)
     np.testing.assert_array_equal(found.to_numpy(), whole + 7)
+    for _ in range(2):  # the second program is known
+        found = xp.compute(xp.reshape(TENSOR.T @ TENSOR, -1)[:, None] + 3)
+        np.testing.assert_array_equal(found.to_numpy(), (A.T @ A).reshape(-1, 1) + 3)
 
 
 def test_an_index_that_masks_alone_have_is_a_loop() -> None:

@@ -33,6 +33,8 @@ from finchlang.operators.operator_table import SELECT, operator, referred
 GAIN = 0.8
 #: so many sums are tried multiplied out in a nest: terms may have sums again
 EXPANSIONS = 16
+#: an expression of more nodes is stored if it is used twice
+SHARED = 16
 #: told of a difference that is not multiplied out
 REFUSED = "a difference is not multiplied out, since great terms may cancel: reorder='any' does"
 
@@ -41,9 +43,11 @@ Scalars = list[tuple[Expression, bool]]
 
 
 class Graph(Protocol):
-    """Numbered nodes, arguments first; `add` gives the number of a node, new if there is no equal one."""
+    """Numbered nodes, arguments first, and the numbers of the `roots`; `add` gives the number of a node,
+    new if there is no equal one."""
 
     nodes: list[Expression]
+    roots: tuple[int, ...]
 
     def add(self, node: Expression) -> int: ...
 
@@ -60,9 +64,7 @@ class LogicalPlanner:
         self.origins: dict[int, tuple[Place, ...]] = {}
         self.sources: dict[int, int] = {}
         self.alive: list[Expression] = []
-        self.uses = Counter[int]()
-        for node in graph.nodes:
-            self.uses.update(map(self.number, node.args))
+        self.uses = self.uses_in(graph.roots)
         self.expansions, self.depth, self.is_spent = EXPANSIONS, 0, False
         self.parts: set[int] = set()  # what is made by nests inside of others
         self.sums: dict[int, bool] = {}
@@ -75,6 +77,32 @@ class LogicalPlanner:
         """The number of a node, which is kept, so that no other node gets its id."""
         self.alive.append(node)
         return self.graph.add(node)
+
+    def uses_in(self, roots: Sequence[int]) -> Counter[int]:
+        """How often each node is used, of results and of what they are made of."""
+        uses = Counter(roots)
+        for number in reversed(range(len(self.graph.nodes))):
+            if uses[number]:
+                uses.update(map(self.number, self.graph.nodes[number].args))
+        return uses
+
+    def shared(self, results: Sequence[int]) -> set[int]:
+        """The nodes of planned results that are stored because they are used more than once: those that
+        have cases, and those of more than SHARED nodes, where a stored node counts as one."""
+        uses, sizes, shared = self.uses_in(results), dict[int, int](), set[int]()
+        for number in sorted(uses):
+            node = self.graph.nodes[number]
+            size = 1 + sum([sizes[self.number(arg)] for arg in node.args])
+            if uses[number] > 1 and (size > SHARED or node.has_cases):
+                shared.add(number)
+            sizes[number] = 1 if number in shared or isinstance(node, Reduce) else size
+        return shared
+
+    def told_of(self, results: Sequence[int]) -> list[Described]:
+        """What was decided for the forms of planned results."""
+        return [
+            self.told[number] for number in sorted(self.uses_in(results)) if number in self.told
+        ]
 
     def place(self, node: Expression, mode: int) -> Place:
         """Where the size of a node's mode comes from."""
