@@ -2,9 +2,9 @@
 types.
 
 In: arrays of any library. A function makes an expression (`expression.py`): it knows its shape, type and
-fill, and computes nothing. Out: a tensor, made by `compute`. The planner (`plan.py`, with the costs of
-`cost.py`) divides an expression into loop nests (`loop_nest.py`). Each nest becomes a program of the
-language (`to_program.py`), and `calls/runner.py` runs it.
+fill, and computes nothing. Out: a tensor, made by `compute`. The logical planner (`logical/`) divides an
+expression into loop nests, which are planned one by one (`plan.py`, with the costs of `cost.py`) and become
+a program of the language (`to_program.py`). `calls/runner.py` runs it.
 
 The one idea (SparseArray'21): any function works over any fill. A result stores the entries that differ
 from its own fill, and several functions become one kernel without a temporary array.

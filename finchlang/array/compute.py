@@ -207,11 +207,7 @@ def computed(
 
 
 def _computed(
-    roots: tuple[Expression, ...],
-    is_dense: bool,
-    outs: Any,
-    run_kernel: RunKernel,
-    reorder: str,
+    roots: tuple[Expression, ...], is_dense: bool, outs: Any, run_kernel: RunKernel, reorder: str
 ) -> list[Any]:
     if outs is not None:
         _check_outputs(roots, outs)
@@ -345,7 +341,7 @@ def plan(*arrays: Any, reorder: str = "exact") -> str:
             lines.append(f"{name} = {pretty(plain(typed_literal(value, kind)))}")
     for name, format in program.tensors:
         lines.append(f"{name} = {_made(format, ())}")
-    lines += [f"# {text}" for _, text in program.decisions]
+    lines += [f"# {text}" for _, text in program.kernel.decisions]
     fills = {name: pretty(plain(fill)) for name, fill in program.fills.items()}
     lines += [f"# {name} is computed with this fill, and then has {f}" for name, f in fills.items()]
     lines += [pretty(program.kernel), *(f"println({name})" for name in program.results)]

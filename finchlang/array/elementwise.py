@@ -40,50 +40,50 @@ def named(function: Callable[..., Any], name: str, doc: str) -> Callable[..., An
     return function
 
 
-def _made(name: str, make: Maker, kinds: tuple[str, ...], *args: Expression) -> Array:
-    type = args[0].values.type
-    if kinds and type.kind not in kinds:
-        raise TypeError(f"{name} takes no arrays of {type.dtype}")
-    return Array(make(*args))
+def _function(
+    name: str, make: Maker, *kinds: str, count: int = 1, take: Any = operands, doc: str = ""
+) -> Callable[..., Any]:
+    """A function of one or two arrays, which are of these kinds as `take` makes them expressions."""
+
+    def made(*given: Any) -> Array:
+        args = take(*given)
+        if kinds and args[0].values.type.kind not in kinds:
+            raise TypeError(f"{name} takes no arrays of {args[0].values.type.dtype}")
+        return Array(make(*args))
+
+    def of_one(x: Any, /) -> Array:
+        return made(x)
+
+    def of_two(x1: Any, x2: Any, /) -> Array:
+        return made(x1, x2)
+
+    what = "each element" if count == 1 else "the elements of two arrays"
+    doc = doc or f"{name.replace('_', ' ')} of {what}."
+    return named(of_one if count == 1 else of_two, name, doc)
 
 
-def _of_one(name: str, make: Maker, *kinds: str, doc: str = "") -> Callable[..., Any]:
-    def function(x: Any, /) -> Array:
-        return _made(name, make, kinds, as_expression(x))
-
-    return named(function, name, doc or f"{name.replace('_', ' ')} of each element.")
-
-
-def _of_two(name: str, make: Maker, *kinds: str, doc: str = "") -> Callable[..., Any]:
-    def function(x1: Any, x2: Any, /) -> Array:
-        return _made(name, make, kinds, *operands(x1, x2))
-
-    doc = doc or f"{name.replace('_', ' ')} of the elements of two arrays."
-    return named(function, name, doc)
-
-
-def _same(name: str, op: str, *kinds: str, bools: str = "") -> Callable[..., Any]:
-    """`op` of two operands of a common type of these kinds; for Bool the operator `bools`, if given."""
+def _operator(name: str, op: str, *kinds: str, bools: str = "", take: Any = operands) -> Any:
+    """`op` of two arrays as `take` makes them expressions; for Bool the operator `bools`, if given."""
 
     def make(a: Expression, b: Expression) -> Expression:
         return apply(bools if bools and a.values.type is Bool else op, a, b)
 
-    kinds = (*kinds, "bool") if bools else kinds
-    return _of_two(name, make, *kinds, doc=f"`{op}` of the elements of two arrays.")
+    kinds, doc = (*kinds, "bool") if bools else kinds, f"`{op}` of the elements of two arrays."
+    return _function(name, make, *kinds, count=2, take=take, doc=doc)
 
 
-def _comparison(name: str, op: str) -> Callable[..., Any]:
-    def function(x1: Any, x2: Any, /) -> Array:
-        return Array(apply(op, *compared(x1, x2)))
+def _float(name: str, count: int = 1) -> Callable[..., Any]:
+    """The operator of this name of one or two arrays; integers and Bools are converted to float64."""
+    doc = f"`{name}` of the elements, as floats."
+    return _function(name, lambda *args: apply(name, *args), count=count, take=_floats, doc=doc)
 
-    return named(function, name, f"Whether `{op}` holds for the elements of two arrays.")
+
+def _floats(*given: Any) -> list[Expression]:
+    return [converted(x, floating(x.values.type)) for x in operands(*given)]
 
 
-def _float(name: str, op: str, arity: int = 1) -> Callable[..., Any]:
-    """`op` of one or two floats; integers and Bools are converted to float64."""
-    of = _of_one if arity == 1 else _of_two
-    doc = f"`{op}` of the elements, as floats."
-    return of(name, lambda *args: apply(op, *map(_as_float, args)), doc=doc)
+def _truths(*given: Any) -> list[Expression]:
+    return [truth(as_expression(x)) for x in given]
 
 
 def number(value: Any, like: Expression) -> Expression:
@@ -123,78 +123,68 @@ def _power(a: Expression, b: Expression) -> Expression:
 _NUMBERS = ("int", "uint", "float")
 _BITS = ("bool", "int", "uint")
 
-add = _same("add", "+", *_NUMBERS, bools="||")
-subtract = _same("subtract", "-", *_NUMBERS)
-multiply = _same("multiply", "*")
-divide = _float("divide", "/", 2)
-floor_divide = _of_two("floor_divide", lambda a, b: _quotient("fld", a, b), *_NUMBERS)
-remainder = _of_two("remainder", lambda a, b: _quotient("mod", a, b), *_NUMBERS)
-pow = _of_two("pow", lambda a, b: _power(a, b), *_NUMBERS)
-maximum = _same("maximum", "max")
-minimum = _same("minimum", "min")
-equal = _comparison("equal", "==")
-not_equal = _comparison("not_equal", "!=")
-less = _comparison("less", "<")
-less_equal = _comparison("less_equal", "<=")
-greater = _comparison("greater", ">")
-greater_equal = _comparison("greater_equal", ">=")
-bitwise_and = _same("bitwise_and", "&", *_BITS, bools="&&")
-bitwise_or = _same("bitwise_or", "|", *_BITS, bools="||")
-bitwise_xor = _same("bitwise_xor", "xor", *_BITS)
-bitwise_left_shift = _same("bitwise_left_shift", "<<", "int", "uint")
-bitwise_right_shift = _same("bitwise_right_shift", ">>", "int", "uint")
+add = _operator("add", "+", *_NUMBERS, bools="||")
+subtract = _operator("subtract", "-", *_NUMBERS)
+multiply = _operator("multiply", "*")
+divide = _operator("divide", "/", take=_floats)
+floor_divide = _function("floor_divide", lambda a, b: _quotient("fld", a, b), *_NUMBERS, count=2)
+remainder = _function("remainder", lambda a, b: _quotient("mod", a, b), *_NUMBERS, count=2)
+pow = _function("pow", _power, *_NUMBERS, count=2)
+maximum, minimum = _operator("maximum", "max"), _operator("minimum", "min")
+equal, not_equal, less, less_equal, greater, greater_equal = (
+    _operator(name, op, take=compared)
+    for name, op in (
+        *(("equal", "=="), ("not_equal", "!="), ("less", "<"), ("less_equal", "<=")),
+        *(("greater", ">"), ("greater_equal", ">=")),
+    )
+)
+bitwise_and = _operator("bitwise_and", "&", *_BITS, bools="&&")
+bitwise_or = _operator("bitwise_or", "|", *_BITS, bools="||")
+bitwise_xor = _operator("bitwise_xor", "xor", *_BITS)
+bitwise_left_shift = _operator("bitwise_left_shift", "<<", "int", "uint")
+bitwise_right_shift = _operator("bitwise_right_shift", ">>", "int", "uint")
+logical_and = _operator("logical_and", "&&", take=_truths)
+logical_or = _operator("logical_or", "||", take=_truths)
+logical_xor = _operator("logical_xor", "xor", take=_truths)
 
-sqrt, exp, expm1 = (_float(name, name) for name in ("sqrt", "exp", "expm1"))
-log, log1p, log2, log10 = (_float(name, name) for name in ("log", "log1p", "log2", "log10"))
-sin, cos, tan = (_float(name, name) for name in ("sin", "cos", "tan"))
-asin, acos, atan = (_float(name, name) for name in ("asin", "acos", "atan"))
-sinh, cosh, tanh = (_float(name, name) for name in ("sinh", "cosh", "tanh"))
-asinh, acosh, atanh = (_float(name, name) for name in ("asinh", "acosh", "atanh"))
-atan2, copysign = (_float(name, name, 2) for name in ("atan2", "copysign"))
-hypot, nextafter = (_float(name, name, 2) for name in ("hypot", "nextafter"))
+sqrt, exp, expm1, log, log1p, log2, log10 = map(
+    _float, ("sqrt", "exp", "expm1", "log", "log1p", "log2", "log10")
+)
+sin, cos, tan, asin, acos, atan = map(_float, ("sin", "cos", "tan", "asin", "acos", "atan"))
+sinh, cosh, tanh, asinh, acosh, atanh = map(
+    _float, ("sinh", "cosh", "tanh", "asinh", "acosh", "atanh")
+)
+atan2, copysign, hypot, nextafter = (
+    _float(name, 2) for name in ("atan2", "copysign", "hypot", "nextafter")
+)
 
-abs = _of_one("abs", lambda x: apply("abs", x))
-negative = _of_one("negative", lambda x: apply("-", x), *_NUMBERS)
-sign = _of_one("sign", lambda x: apply("sign", x), *_NUMBERS)
-square = _of_one("square", lambda x: apply("*", x, x), *_NUMBERS)
-bitwise_invert = _of_one(
+abs = _function("abs", lambda x: apply("abs", x))
+negative = _function("negative", lambda x: apply("-", x), *_NUMBERS)
+sign = _function("sign", lambda x: apply("sign", x), *_NUMBERS)
+square = _function("square", lambda x: apply("*", x, x), *_NUMBERS)
+bitwise_invert = _function(
     "bitwise_invert", lambda x: apply("!" if x.values.type is Bool else "~", x), *_BITS
 )
-logical_not = _of_one("logical_not", lambda x: apply("!", truth(x)))
+logical_not = _function("logical_not", lambda x: apply("!", x), take=_truths)
 floor, ceil, trunc, round_ = (
-    _of_one(name, lambda x, name=name: x if not x.values.type.is_float else apply(name, x))
+    _function(name, lambda x, name=name: x if not x.values.type.is_float else apply(name, x))
     for name in ("floor", "ceil", "trunc", "round")
 )
-isnan = _of_one("isnan", lambda x: apply("isnan", x))
-isinf = _of_one("isinf", lambda x: _is_float(x, lambda: apply("==", *_size_and_infinity(x)), False))
-isfinite = _of_one(
+isnan = _function("isnan", lambda x: apply("isnan", x))
+isinf = _function(
+    "isinf", lambda x: _is_float(x, lambda: apply("==", *_size_and_infinity(x)), False)
+)
+isfinite = _function(
     "isfinite", lambda x: _is_float(x, lambda: apply("<", *_size_and_infinity(x)), True)
 )
 positive, real, conj = (
-    _of_one(name, lambda x: x, *_NUMBERS) for name in ("positive", "real", "conj")
+    _function(name, lambda x: x, *_NUMBERS) for name in ("positive", "real", "conj")
 )
-imag = _of_one("imag", lambda x: apply("*", number(0, x), x), *_NUMBERS)
-signbit = _of_one(
+imag = _function("imag", lambda x: apply("*", number(0, x), x), *_NUMBERS)
+signbit = _function(
     "signbit", lambda x: apply("<", apply("copysign", number(1, x), x), number(0, x)), "float"
 )
-reciprocal = _of_one("reciprocal", lambda x: apply("/", number(1, _as_float(x)), _as_float(x)))
-
-
-def _logical(name: str, op: str) -> Callable[..., Any]:
-    """`op` of two operands of any types as Bools."""
-
-    def function(x1: Any, x2: Any, /) -> Array:
-        return Array(apply(op, *[truth(as_expression(x)) for x in (x1, x2)]))
-
-    return named(function, name, f"{name.replace('_', ' ')} of the elements of two arrays.")
-
-
-logical_and, logical_or = _logical("logical_and", "&&"), _logical("logical_or", "||")
-logical_xor = _logical("logical_xor", "xor")
-
-
-def _as_float(x: Expression) -> Expression:
-    return converted(x, floating(x.values.type))
+reciprocal = _function("reciprocal", lambda x: apply("/", number(1, x), x), take=_floats)
 
 
 def _size_and_infinity(x: Expression) -> tuple[Expression, Expression]:
@@ -216,7 +206,7 @@ def _logaddexp(a: Expression, b: Expression) -> Expression:
     return apply("ifelse", apply("==", a, b), twice, apply("+", above, rest))
 
 
-logaddexp = _of_two("logaddexp", lambda a, b: _logaddexp(_as_float(a), _as_float(b)))
+logaddexp = _function("logaddexp", _logaddexp, count=2, take=_floats)
 
 
 def where(condition: Any, x1: Any, x2: Any, /) -> Array:

@@ -1,22 +1,25 @@
-"""Indexing by integers, slices, new axes, masks and lists of coordinates; and the coordinates of the
-least and the greatest elements."""
+"""Indexing by integers, slices, new axes, masks and lists of coordinates, also to assign to parts, which
+makes another array; and the coordinates of the least and the greatest elements."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import numpy as np
 
 from finchlang.algebra.index_map import Wrapped, value
 from finchlang.algebra.program_context import ONE
-from finchlang.array.compute import compute, todense
+from finchlang.array.compute import compute, dense_array, todense
+from finchlang.array.creation import asarray
+from finchlang.array.elementwise import astype, bitwise_and, where
 from finchlang.array.expression import Array, Constant, Expression, Leaf, Map, Reduce, apply
 from finchlang.array.inferred_values import unknown_values
-from finchlang.array.operands import as_expression
+from finchlang.array.operands import as_expression, operands
 from finchlang.array.promotion import listed, normalized_axis
-from finchlang.array.reshaping import reshaped, with_axes
+from finchlang.array.reshaping import broadcast_to, reshape, reshaped, with_axes
 from finchlang.array.to_program import Lowering, lowers
 from finchlang.levels.element import typed_literal
 from finchlang.levels.level import level_of
@@ -28,6 +31,7 @@ from finchlang.tensors.tensor import SwizzledTensor, Tensor
 
 __all__ = ["argmax", "argmin", "flip", "take"]
 
+NOT_CHANGED = "arrays are not changed in place: `where` makes others"
 ALL, AT, WINDOW, SLICE, LISTED, TAKEN = "all", "at", "window", "slice", "listed", "taken"
 
 
@@ -294,6 +298,84 @@ def flip(x: Any, /, *, axis: Any = None) -> Array:
     order = len(as_expression(x).shape)
     axes = range(order) if axis is None else [normalized_axis(a, order) for a in listed(axis)]
     return along(x, dict.fromkeys(axes, slice(None, None, -1)))
+
+
+# ------------------------------------------------------------------------------------ assignment
+
+
+def setitem(x: Any, key: Any, value: Any) -> None:
+    """`x[key] = value` of a lazy array, which is computed at once: its operands, and expressions that were
+    made of it before, do not change. The key has integers, slices, `...` and at most one list or mask of
+    an axis, or it is a mask of the shape of `x`; the value broadcasts to the part. Raises TypeError for
+    other keys, for other arrays than lazy ones, and for a value that is not cast to the type of `x`;
+    ValueError for a value of another shape; IndexError as `x[key]`."""
+    if type(x) is not Array:
+        raise TypeError(NOT_CHANGED)
+    given = _cast(value, x)
+    if is_mask(key) and np.shape(key) == x.shape:
+        inside, spread = key, given if not given.shape else _in_order(given, key)
+    else:
+        inside, spread = _spread(given, in_each_axis(key, len(x.shape)), x.shape)
+    if spread is not None:
+        changed = spread if inside is None else where(inside, spread, x)
+        x.node = as_expression(compute(changed))
+
+
+def _in_order(given: Array, mask: Any) -> Array | None:
+    """An array that has the values given where a mask is true, in row-major order; None if that is
+    nowhere."""
+    counts = np.cumsum(dense_array(mask))
+    values = broadcast_to(given, (counts[-1:].sum(),))
+    places = np.maximum(counts - 1, 0)
+    return reshape(along(values, {0: places}), np.shape(mask)) if values.shape[0] else None
+
+
+def _cast(value: Any, x: Array) -> Array:
+    """A number or array in the type of `x`."""
+    try:
+        given = Array(operands(value, x)[0])
+    except TypeError:  # a list
+        given = asarray(value)
+    if x.dtype != np.bool_ and not np.can_cast(given.dtype, x.dtype, "same_kind"):
+        raise TypeError(f"a value of {given.dtype} is not cast to {x.dtype}: `astype` converts it")
+    return astype(given, x.dtype)
+
+
+def _spread(given: Array, keys: list[Any], shape: tuple[int, ...]) -> tuple[Any, Any]:
+    """Where the part of an array of this shape is, None if it is all of it; and an array that has in the
+    part the values given, None if the part has no elements."""
+    keys = [key for key in keys if key is not Ellipsis]
+    at_once = [axis for axis, key in enumerate(keys) if not isinstance(key, slice)]
+    lists = [axis for axis in at_once if keys[axis] is None or np.ndim(keys[axis])]
+    is_apart = bool(lists) and at_once[-1] - at_once[0] >= len(at_once)
+    if len(lists) > 1 or is_apart or any([np.ndim(keys[axis]) != 1 for axis in lists]):
+        what = "integers, slices, `...`, and a list or mask of an axis next to the integers"
+        raise TypeError(f"a part is assigned at {what}: `where` takes any mask")
+    order, masks, places = len(shape), list[Any](), dict[int, Any]()
+    part, integers = list[int](), list[int]()
+    for axis, (key, size) in enumerate(zip(keys, shape, strict=True)):
+        if isinstance(key, Array):
+            key = key.todense()
+        at = np.arange(size)[key]
+        inside, place = np.zeros(size, bool), np.zeros(size, np.int64)
+        inside[at] = True
+        if at.ndim:
+            place[at] = np.arange(at.size)
+            part.append(at.size)
+            if np.array_equal(at, np.arange(size)):
+                continue
+            places[axis] = place
+        else:
+            integers.append(axis)
+        flags = as_expression(asarray(inside, fill_value=False))
+        masks.append(Array(with_axes(flags, tuple(k for k in range(order) if k != axis), order)))
+    values = broadcast_to(given, part).node
+    if 0 in part:
+        return None, None
+    spread = Array(with_axes(values, tuple(integers), order))
+    for axis, place in places.items():
+        spread = along(spread, {axis: place})
+    return reduce(bitwise_and, masks) if masks else None, spread
 
 
 # ------------------------------------------------------------------------ the least, the greatest

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from finchlang.array.operands import as_expression
-from finchlang.array.promotion import listed, promoted, type_of
+from finchlang.array.promotion import promoted, type_of
 
 __all__ = ["can_cast", "finfo", "float32", "float64", "iinfo", "int16", "int32", "int64", "int8"]
 __all__ += ["isdtype", "result_type", "uint16", "uint32", "uint64", "uint8"]
@@ -18,15 +18,7 @@ int8, int16, int32, int64 = (np.dtype(f"int{bits}") for bits in (8, 16, 32, 64))
 uint8, uint16, uint32, uint64 = (np.dtype(f"uint{bits}") for bits in (8, 16, 32, 64))
 float32, float64 = np.dtype("float32"), np.dtype("float64")
 
-_KINDS: dict[str, tuple[np.dtype, ...]] = {
-    "bool": (bool_,),
-    "signed integer": (int8, int16, int32, int64),
-    "unsigned integer": (uint8, uint16, uint32, uint64),
-    "real floating": (float32, float64),
-    "complex floating": (),
-}
-_KINDS["integral"] = _KINDS["signed integer"] + _KINDS["unsigned integer"]
-_KINDS["numeric"] = _KINDS["integral"] + _KINDS["real floating"]
+_DTYPES = (bool_, int8, int16, int32, int64, uint8, uint16, uint32, uint64, float32, float64)
 
 
 class Info:
@@ -46,14 +38,7 @@ class Info:
         return {"real floating": float64, "integral": int64, "indexing": int64}
 
     def dtypes(self, *, device: Any = None, kind: Any = None) -> dict[str, np.dtype]:
-        kinds = ("bool", "numeric") if kind is None else listed(kind)
-        return {dtype.name: dtype for name in kinds for dtype in _of_kind(name)}
-
-
-def _of_kind(name: Any) -> tuple[np.dtype, ...]:
-    if name not in _KINDS:
-        raise ValueError(f"{name!r} is no kind of types: {', '.join(_KINDS)}")
-    return _KINDS[name]
+        return {d.name: d for d in _DTYPES if kind is None or isdtype(d, kind)}
 
 
 def result_type(*arrays: Any) -> np.dtype:
@@ -75,11 +60,7 @@ def can_cast(from_: Any, to: Any, /) -> bool:
 
 def isdtype(dtype: Any, kind: Any) -> bool:
     """Whether a dtype is of a kind: a dtype, "integral" ..., or several. Raises ValueError for no kind."""
-    if isinstance(kind, tuple):
-        return any(isdtype(dtype, one) for one in kind)
-    if isinstance(kind, str):
-        return np.dtype(dtype) in _of_kind(kind)
-    return np.dtype(dtype) == np.dtype(kind)
+    return np.isdtype(np.dtype(dtype), kind)
 
 
 def finfo(type: Any, /) -> Any:

@@ -23,14 +23,10 @@ def isclose(
     a: Any, b: Any, /, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> Array:
     """Whether elements differ by at most `atol + rtol * abs(b)`; with `equal_nan` NaN is close to NaN."""
-    near = elementwise.less_equal(
-        elementwise.abs(elementwise.subtract(a, b)), atol + rtol * elementwise.abs(b)
-    )
-    found = elementwise.logical_or(
-        elementwise.logical_and(near, elementwise.isfinite(b)), elementwise.equal(a, b)
-    )
-    both = elementwise.logical_and(elementwise.isnan(a), elementwise.isnan(b))
-    return elementwise.logical_or(found, both) if equal_nan else found
+    a, b = Array(as_expression(a)), Array(as_expression(b))
+    near = abs(a - b) <= atol + rtol * abs(b)
+    found = near & elementwise.isfinite(b) | (a == b)
+    return found | elementwise.isnan(a) & elementwise.isnan(b) if equal_nan else found
 
 
 def allclose(
@@ -47,7 +43,7 @@ def array_equal(a: Any, b: Any, /) -> bool:
 
 
 def argwhere(x: Any, /) -> Array:
-    """The coordinates of the elements that are not 0, a row for elementwise."""
+    """The coordinates of the elements that are not 0, a row for each."""
     return stack(nonzero(x), axis=1)
 
 

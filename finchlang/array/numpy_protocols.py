@@ -16,11 +16,10 @@ from typing import Any
 import numpy as np
 
 import finchlang.array as namespace
-from finchlang.array.assigned_parts import NOT_CHANGED, setitem  # noqa: F401
 from finchlang.array.compute import bytes_of, compute, dense_array, todense
 from finchlang.array.elementwise import ALIASES, map_elements
 from finchlang.array.expression import Array, Leaf
-from finchlang.array.indexing import getitem  # noqa: F401
+from finchlang.array.indexing import NOT_CHANGED, getitem, setitem  # noqa: F401
 from finchlang.array.linalg import dense_operands
 from finchlang.array.operands import as_expression, expression_of
 from finchlang.tensors.adopt import as_tensor

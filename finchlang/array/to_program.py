@@ -17,8 +17,7 @@ from finchlang.array.logical.fills import with_numbers
 from finchlang.array.logical.form import Place
 from finchlang.array.logical.rebuild import Graph, LogicalPlanner
 from finchlang.array.logical.stats import entries_of
-from finchlang.array.loop_nest import LoopNest, Read, absence_of
-from finchlang.array.plan import Plan, planned
+from finchlang.array.plan import LoopNest, Plan, Read, absence_of, planned
 from finchlang.base.records import record
 from finchlang.levels.element import Element
 from finchlang.levels.level import level_of
@@ -45,7 +44,6 @@ class Program:
     tensors: tuple[tuple[str, Format], ...]
     results: tuple[str, ...]
     dense_of_sparse: tuple[int, ...]  # the nodes of results that are dense though an operand is not
-    decisions: tuple[tuple[str, str], ...]  # the candidates with their costs, as notes
     is_counted: bool  # whether the plan depends on how many entries operands store
     fills: dict[str, ast.Literal]  # of results that are computed with another one, by name
     #: how many entries the arrays of small results had the last time
@@ -261,7 +259,6 @@ class Lowering:
             (*self.copies, *self.tensors.values()),
             names,
             dense if self.has_sparse else (),
-            decisions,
             self.is_counted,
             {name: self.fills[number] for name, number in named if number in self.fills},
         )

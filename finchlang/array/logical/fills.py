@@ -8,17 +8,7 @@ from functools import reduce
 from math import isfinite, prod
 from typing import Any, Protocol
 
-from finchlang.array.expression import (
-    Constant,
-    Expression,
-    Leaf,
-    Map,
-    Reduce,
-    Size,
-    View,
-    apply,
-    converted,
-)
+from finchlang.array import expression as lazy
 from finchlang.array.inferred_values import identity_of, is_even, op_node
 from finchlang.array.logical.form import Place
 from finchlang.levels.element import typed_literal
@@ -31,7 +21,7 @@ WORTH = 0.5
 #: for each mode of a node, which of the whole array it is; None where it has size 1
 Modes = tuple[int | None, ...]
 #: the rest and the body of a node (see `FillsApart`), and what is sparse in it, by its id and modes
-Split = tuple[Expression | None, Expression, dict[tuple[int, Modes], Expression]]
+Split = tuple[lazy.Expression | None, lazy.Expression, dict[tuple[int, Modes], lazy.Expression]]
 
 
 class Planner(Protocol):
@@ -40,28 +30,28 @@ class Planner(Protocol):
 
     is_choice: bool
 
-    def part(self, node: Expression) -> float: ...
-    def made(self, node: Expression, places: Sequence[Place]) -> Expression: ...
-    def place(self, node: Expression, mode: int) -> Place: ...
-    def places_of(self, node: Expression) -> list[Place]: ...
+    def part(self, node: lazy.Expression) -> float: ...
+    def made(self, node: lazy.Expression, places: Sequence[Place]) -> lazy.Expression: ...
+    def place(self, node: lazy.Expression, mode: int) -> Place: ...
+    def places_of(self, node: lazy.Expression) -> list[Place]: ...
 
 
-def is_other(node: Expression) -> Expression:
+def is_other(node: lazy.Expression) -> lazy.Expression:
     """Where a node is not its fill."""
     fill = node.values.fill.value
     if fill != fill:  # NaN
-        return apply("!", apply("isnan", node))
-    return apply(DIFFERS.name, node, Constant(node.values.fill))
+        return lazy.apply("!", lazy.apply("isnan", node))
+    return lazy.apply(DIFFERS.name, node, lazy.Constant(node.values.fill))
 
 
-def is_inside(node: Expression, axes: set[int]) -> bool:
+def is_inside(node: lazy.Expression, axes: set[int]) -> bool:
     """Whether these axes are the innermost modes of the first operand with a fill, as it is stored: then
     the rules reduce each run of fills at once, and one nest is enough (maxima of the columns of a CSC
     matrix take 0.27 ms, not 2.4)."""
-    while not isinstance(node, Leaf):
-        if type(node) is View:
+    while not isinstance(node, lazy.Leaf):
+        if type(node) is lazy.View:
             axes = {k for k, place in enumerate(node.places) if place in axes}
-        elif type(node) is not Map:
+        elif type(node) is not lazy.Map:
             return False
         parts = [part for part in node.args if part.values.is_fill and part.shape]
         if not parts or len(parts[0].shape) != len(node.shape):
@@ -74,7 +64,7 @@ class FillsApart:
     """An array, what it is where all that is sparse is at its fill (`rest`, over all modes but the `axes`;
     None if it differs along these), and the array with its numbers as arguments of the program (`body`)."""
 
-    def __init__(self, planner: Planner, arg: Expression, axes: Sequence[int]):
+    def __init__(self, planner: Planner, arg: lazy.Expression, axes: Sequence[int]):
         self.planner, self.arg, self.axes = planner, arg, {*axes}
         self.kept = [k for k in range(len(arg.shape)) if k not in self.axes]
         self._known: dict[tuple[int, Modes], Split] = {}
@@ -88,63 +78,63 @@ class FillsApart:
         return bool(own) and all([len(k) == len(self.axes) and is_inside(n, k) for n, k in own])
 
     @property
-    def is_other(self) -> Expression | None:
+    def is_other(self) -> lazy.Expression | None:
         """Where something is not at its fill; None if nothing is sparse."""
-        found = list[Expression]()
+        found = list[lazy.Expression]()
         for (_, modes), node in self.sparse.items():
             own = self.planner.made(is_other(node), self.planner.places_of(node))
-            found.append(self.made(View(own, modes, self.arg.shape)))
-        return reduce(lambda a, b: self.made(apply("||", a, b)), found) if found else None
+            found.append(self.made(lazy.View(own, modes, self.arg.shape)))
+        return reduce(lambda a, b: self.made(lazy.apply("||", a, b)), found) if found else None
 
-    def made(self, node: Expression) -> Expression:
+    def made(self, node: lazy.Expression) -> lazy.Expression:
         """A new node over all modes of the array."""
         return self.planner.made(node, self.planner.places_of(self.arg))
 
-    def of_kept(self, node: Expression) -> Expression:
+    def of_kept(self, node: lazy.Expression) -> lazy.Expression:
         """A new node over the modes that are kept, or a number."""
         places = [self.planner.place(self.arg, k) for k in self.kept]
         return self.planner.made(node, places if node.shape else ())
 
-    def split(self, node: Expression, modes: Modes) -> Split:
+    def split(self, node: lazy.Expression, modes: Modes) -> Split:
         """The rest and the body of a node with these modes, and what is sparse in it."""
         key = id(node), modes
         if key not in self._known:
             self._known[key] = self._split(node, modes)
         return self._known[key]
 
-    def _split(self, node: Expression, modes: Modes) -> Split:
+    def _split(self, node: lazy.Expression, modes: Modes) -> Split:
         if not node.shape:
             return node, node, {}
         if not self.axes.intersection(modes):
             shape = tuple([self.arg.shape[k] for k in self.kept])
             own = tuple([None if k is None else self.kept.index(k) for k in modes])
-            return self.of_kept(View(node, own, shape)), node, {}
-        if isinstance(node, View):
+            return self.of_kept(lazy.View(node, own, shape)), node, {}
+        if isinstance(node, lazy.View):
             (arg,) = node.args
             rest, body, sparse = self.split(arg, node.read_at(modes, None))
-            new: Expression = node if body is arg else View(body, node.places, node.shape)
+            new: lazy.Expression = node if body is arg else lazy.View(body, node.places, node.shape)
             return rest, self.planner.made(new, self.planner.places_of(node)), sparse
-        if isinstance(node, Map):
+        if isinstance(node, lazy.Map):
             args = [freed(node, arg) for arg in node.args]
             rests, bodies, found = zip(*[self.split(arg, modes) for arg in args], strict=True)
             is_new = any([new is not arg for new, arg in zip(bodies, node.args, strict=True)])
             is_full = not node.values.is_fill or self.planner.part(node) > WORTH
             values = tuple([arg.values for arg in node.args])
             if (is_new or is_full) and None not in rests and is_even(node.op, values):
-                rest = self.of_kept(apply(node.op, *rests, is_dense=True))
-                whole = apply(node.op, *bodies, is_dense=True) if is_new else node
+                rest = self.of_kept(lazy.apply(node.op, *rests, is_dense=True))
+                whole = lazy.apply(node.op, *bodies, is_dense=True) if is_new else node
                 body = self.planner.made(whole, self.planner.places_of(node))
                 return rest, body, {k: v for sparse in found for k, v in sparse.items()}
         if node.values.is_fill:
-            return Constant(node.values.fill), node, {(id(node), modes): node}
+            return lazy.Constant(node.values.fill), node, {(id(node), modes): node}
         return None, node, {}
 
 
-def freed(node: Map, arg: Expression) -> Expression:
+def freed(node: lazy.Map, arg: lazy.Expression) -> lazy.Expression:
     """A number that was made a literal for the sake of a fill, unless it is the fill of another argument,
     or knowing it makes `node` quicker."""
     row, value = operator(op_node(node.op)), arg.values.fill.value
-    if type(arg) is not Constant or not arg.args or row is None or value in row.quick:
+    if type(arg) is not lazy.Constant or not arg.args or row is None or value in row.quick:
         return arg
     others = [other.values for other in node.args if other is not arg]
     return arg if any([v.is_fill and v.fill.value == value for v in others]) else arg.args[0]
@@ -153,7 +143,7 @@ def freed(node: Map, arg: Expression) -> Expression:
 # -------------------------------------------------------------------------------- reductions
 
 
-def reduced_apart(planner: Planner, node: Reduce) -> Expression:
+def reduced_apart(planner: Planner, node: lazy.Reduce) -> lazy.Expression:
     """What differs from fills reduced, and then as many fills as there are, if that is worth while; else
     the node."""
     (arg,), row, op = node.args, operator(op_node(node.op)), node.op
@@ -165,7 +155,7 @@ def reduced_apart(planner: Planner, node: Reduce) -> Expression:
         return node
     is_dense = not node.values.is_fill or node.values.fill == unit
 
-    def made(new: Expression, like: Expression = node) -> Expression:
+    def made(new: lazy.Expression, like: lazy.Expression = node) -> lazy.Expression:
         return planner.made(new, planner.places_of(like) if new.shape else [])
 
     if is_dense:
@@ -174,30 +164,34 @@ def reduced_apart(planner: Planner, node: Reduce) -> Expression:
         rest, body, where = apart.rest, apart.body, apart.is_other
         # floats would be added one after the other
         if apart.is_inside and (row.right_idempotent or arg.values.type.is_integer):
-            return made(Reduce(op, body, node.axes))
+            return made(lazy.Reduce(op, body, node.axes))
         if rest is None or where is None or planner.part(where) > WORTH:
             return node
-        sizes = [planner.made(Size(planner.place(arg, k)), ()) for k in node.axes]
-        count = reduce(lambda a, b: planner.made(apply("*", a, b), ()), sizes)
+        sizes = [planner.made(lazy.Size(planner.place(arg, k)), ()) for k in node.axes]
+        count = reduce(lambda a, b: planner.made(lazy.apply("*", a, b), ()), sizes)
     else:
-        rest, body, where = Constant(arg.values.fill), arg, made(is_other(arg), arg)
-        count = Constant(typed_literal(prod([arg.shape[k] for k in node.axes]), Int64))
-    some = made(apply(SELECT.name, where, body, Constant(unit)), arg)
-    others = made(Reduce(op, some, node.axes))
-    counted = made(Reduce("+", made(converted(where, Int64), arg), node.axes))
+        rest, body, where = lazy.Constant(arg.values.fill), arg, made(is_other(arg), arg)
+        count = lazy.Constant(typed_literal(prod([arg.shape[k] for k in node.axes]), Int64))
+    some = made(lazy.apply(SELECT.name, where, body, lazy.Constant(unit)), arg)
+    others = made(lazy.Reduce(op, some, node.axes))
+    counted = made(lazy.Reduce("+", made(lazy.converted(where, Int64), arg), node.axes))
 
-    def of(op: Any, *args: Expression) -> Expression:
-        return made(apply(op, *args, is_dense=is_dense))
+    def of(op: Any, *args: lazy.Expression) -> lazy.Expression:
+        return made(lazy.apply(op, *args, is_dense=is_dense))
 
     if row.right_idempotent:
         return of(SELECT.name, of("==", counted, count), others, of(op, others, rest))
     fills = of("-", count, counted)
-    times = made(converted(fills, Float64)) if rest.values.type.is_float else fills
-    many = made(converted(of(row.repeated, rest, times), arg.values.type))
+    times = made(lazy.converted(fills, Float64)) if rest.values.type.is_float else fills
+    many = made(lazy.converted(of(row.repeated, rest, times), arg.values.type))
     found = of(op, others, many)
-    if not rest.values.type.is_float or type(rest) is Constant and isfinite(rest.values.fill.value):
+    if (
+        not rest.values.type.is_float
+        or type(rest) is lazy.Constant
+        and isfinite(rest.values.fill.value)
+    ):
         return found
-    return of(SELECT.name, of(">", fills, Constant(typed_literal(0, Int64))), found, others)
+    return of(SELECT.name, of(">", fills, lazy.Constant(typed_literal(0, Int64))), found, others)
 
 
 # -------------------------------------------------------------------------------- results
@@ -206,7 +200,7 @@ def reduced_apart(planner: Planner, node: Reduce) -> Expression:
 STANDS_IN = {"float": -1.0737418240000001e-97, "int": -(2**61) - 12345, "uint": 2**61 + 12345}
 
 
-def with_numbers(planner: Planner, node: Map, is_dense: bool) -> tuple[Expression, bool]:
+def with_numbers(planner: Planner, node: lazy.Map, is_dense: bool) -> tuple[lazy.Expression, bool]:
     """A result with its numbers as arguments of the program, and whether it thereby has another fill, which
     stands for its own and is nowhere that operands store something."""
     type, fill = node.values.type, node.values.fill.value
@@ -216,11 +210,11 @@ def with_numbers(planner: Planner, node: Map, is_dense: bool) -> tuple[Expressio
     where = apart.is_other
     if apart.rest is None or where is None or type.bits < 64 or type.kind not in STANDS_IN:
         return node, False
-    other = Constant(typed_literal(STANDS_IN[type.kind], type))
+    other = lazy.Constant(typed_literal(STANDS_IN[type.kind], type))
     row = operator(op_node(node.op))
     arms = [
         other if freed(node, a) is not a and a.values.fill.value == fill else a for a in node.args
     ]
     if row is not None and row.selects and other in arms:
-        return apart.made(apply(node.op, *arms)), True
-    return apart.made(apply(SELECT.name, where, apart.body, other)), True
+        return apart.made(lazy.apply(node.op, *arms)), True
+    return apart.made(lazy.apply(SELECT.name, where, apart.body, other)), True

@@ -8,16 +8,7 @@ from copy import copy
 from math import inf
 from typing import Any, Protocol
 
-from finchlang.array.expression import (
-    Constant,
-    Expression,
-    Map,
-    Reduce,
-    Size,
-    View,
-    apply,
-    converted,
-)
+from finchlang.array import expression as lazy
 from finchlang.array.inferred_values import identity_of, op_node, result_of
 from finchlang.array.logical.describe import Described
 from finchlang.array.logical.divide import MOST, Division, PlannedNest
@@ -39,17 +30,17 @@ SHARED = 16
 REFUSED = "a difference is not multiplied out, since great terms may cancel: reorder='any' does"
 
 #: factors without modes, each with whether it divides
-Scalars = list[tuple[Expression, bool]]
+Scalars = list[tuple[lazy.Expression, bool]]
 
 
 class Graph(Protocol):
     """Numbered nodes, arguments first, and the numbers of the `roots`; `add` gives the number of a node,
     new if there is no equal one."""
 
-    nodes: list[Expression]
+    nodes: list[lazy.Expression]
     roots: tuple[int, ...]
 
-    def add(self, node: Expression) -> int: ...
+    def add(self, node: lazy.Expression) -> int: ...
 
 
 class LogicalPlanner:
@@ -63,17 +54,17 @@ class LogicalPlanner:
         self.graph, self.count = graph, len(graph.nodes)
         self.origins: dict[int, tuple[Place, ...]] = {}
         self.sources: dict[int, int] = {}
-        self.alive: list[Expression] = []
+        self.alive: list[lazy.Expression] = []
         self.uses = self.uses_in(graph.roots)
         self.expansions, self.depth, self.is_spent = EXPANSIONS, 0, False
         self.parts: set[int] = set()  # what is made by nests inside of others
         self.sums: dict[int, bool] = {}
-        self.planned: dict[int, Expression] = {}
-        self.parted: dict[int, Expression] = {}
+        self.planned: dict[int, lazy.Expression] = {}
+        self.parted: dict[int, lazy.Expression] = {}
         self.is_choice = False
         self.told: dict[int, Described] = {}  # by the number of the node that was made
 
-    def number(self, node: Expression) -> int:
+    def number(self, node: lazy.Expression) -> int:
         """The number of a node, which is kept, so that no other node gets its id."""
         self.alive.append(node)
         return self.graph.add(node)
@@ -95,7 +86,7 @@ class LogicalPlanner:
             size = 1 + sum([sizes[self.number(arg)] for arg in node.args])
             if uses[number] > 1 and (size > SHARED or node.has_cases):
                 shared.add(number)
-            sizes[number] = 1 if number in shared or isinstance(node, Reduce) else size
+            sizes[number] = 1 if number in shared or isinstance(node, lazy.Reduce) else size
         return shared
 
     def told_of(self, results: Sequence[int]) -> list[Described]:
@@ -104,24 +95,24 @@ class LogicalPlanner:
             self.told[number] for number in sorted(self.uses_in(results)) if number in self.told
         ]
 
-    def place(self, node: Expression, mode: int) -> Place:
+    def place(self, node: lazy.Expression, mode: int) -> Place:
         """Where the size of a node's mode comes from."""
         number = self.number(node)
         return (number, mode) if number < self.count else self.origins[number][mode]
 
-    def made(self, node: Expression, places: Sequence[Place]) -> Expression:
+    def made(self, node: lazy.Expression, places: Sequence[Place]) -> lazy.Expression:
         """A new node, or the one equal to it that there is."""
         number = self.number(node)
         if number >= self.count:
             self.origins.setdefault(number, tuple(places))
         return self.graph.nodes[number]
 
-    def is_whole(self, node: Expression) -> bool:
+    def is_whole(self, node: lazy.Expression) -> bool:
         """Whether a node is made once for several uses, and so is no part of the product around it."""
         number = self.number(node)
-        return number in self.parts or self.uses[number] > 1 and type(node) is not View
+        return number in self.parts or self.uses[number] > 1 and type(node) is not lazy.View
 
-    def plan(self, node: Expression) -> Expression:
+    def plan(self, node: lazy.Expression) -> lazy.Expression:
         """An equal expression that takes fewer steps, as is expected; or the same."""
         number = self.number(node)
         found = self.planned.get(number)
@@ -138,23 +129,23 @@ class LogicalPlanner:
             self.planned[number] = found
         return found
 
-    def with_fills_apart(self, node: Expression) -> Expression:
+    def with_fills_apart(self, node: lazy.Expression) -> lazy.Expression:
         """A planned expression whose reductions visit what is stored, as far as that is worth while."""
         number = self.number(node)
         found = self.parted.get(number)
         if found is None:
             found = self.with_args(node, [self.with_fills_apart(arg) for arg in node.args])
-            found = reduced_apart(self, found) if isinstance(found, Reduce) else found
+            found = reduced_apart(self, found) if isinstance(found, lazy.Reduce) else found
             self.parted[number] = found
             if number in self.told:
                 self.told.setdefault(self.number(found), self.told[number])
         return found
 
-    def part(self, node: Expression) -> float:
+    def part(self, node: lazy.Expression) -> float:
         """The expected part of the places where a node is not its fill."""
         return Statistics([]).part(node)
 
-    def with_args(self, node: Expression, args: list[Expression]) -> Expression:
+    def with_args(self, node: lazy.Expression, args: list[lazy.Expression]) -> lazy.Expression:
         if all([one is other for one, other in zip(args, node.args, strict=True)]):
             return node
         new = copy(node)
@@ -163,7 +154,7 @@ class LogicalPlanner:
         self.sources.setdefault(self.number(found), self.source(node))
         return found
 
-    def source(self, node: Expression) -> int:
+    def source(self, node: lazy.Expression) -> int:
         """The number of a node, or of that which it is a copy of with other arguments: its numbers are the
         same, and only nodes that were given are there when the program is called again."""
         number = self.number(node)
@@ -172,8 +163,8 @@ class LogicalPlanner:
     # ------------------------------------------------------------------------------------- divisions
 
     def divided(
-        self, node: Expression, form: SumProduct
-    ) -> tuple[Expression | None, Described | None]:
+        self, node: lazy.Expression, form: SumProduct
+    ) -> tuple[lazy.Expression | None, Described | None]:
         """The expression that is best for a form, None if what is written is about as good; and what was
         weighed."""
         form.factors = [f._replace(expr=self.own(f.expr)) for f in form.factors]
@@ -209,7 +200,7 @@ class LogicalPlanner:
             return node, told
         return self.like(found, node), told
 
-    def like(self, found: Expression, node: Expression) -> Expression | None:
+    def like(self, found: lazy.Expression, node: lazy.Expression) -> lazy.Expression | None:
         """A node in place of another, with a fill as that has; None if it has another type or fill."""
         if found.values is node.values:
             return found
@@ -230,8 +221,8 @@ class LogicalPlanner:
         if row.repeated != form.times:
             return False
         for k in free:
-            size = self.made(Size(form.places[k]), ())
-            form.scalars.append((self.made(converted(size, form.type), ()), False))
+            size = self.made(lazy.Size(form.places[k]), ())
+            form.scalars.append((self.made(lazy.converted(size, form.type), ()), False))
         return True
 
     # ----------------------------------------------------------------------------------------- masks
@@ -254,66 +245,70 @@ class LogicalPlanner:
         return is_any
 
     def chosen(
-        self, node: Expression, labels: Labels, mask: Factor, form: SumProduct
-    ) -> Expression:
+        self, node: lazy.Expression, labels: Labels, mask: Factor, form: SumProduct
+    ) -> lazy.Expression:
         """A masked factor, with the identity where the mask stores its fill: that times what the factor is
         without its sums, as 1 / 0, might not be the fill."""
         places, row = self.places_of(node), operator(op_node(form.times))
         assert row is not None and row.identity is not None
-        one = Constant(typed_literal(row.identity.value(form.type), form.type))
+        one = lazy.Constant(typed_literal(row.identity.value(form.type), form.type))
         own = tuple([labels.index(label) for label in mask.labels])
-        view = self.made(View(self.is_there(mask), own, node.shape), places)
-        return self.made(apply(SELECT.name, view, node, one), places)
+        view = self.made(lazy.View(self.is_there(mask), own, node.shape), places)
+        return self.made(lazy.apply(SELECT.name, view, node, one), places)
 
-    def is_there(self, mask: Factor) -> Expression:
+    def is_there(self, mask: Factor) -> lazy.Expression:
         """Where a mask is not its fill."""
         return self.made(is_other(mask.expr), self.places_of(mask.expr))
 
-    def has_sum(self, node: Expression) -> bool:
+    def has_sum(self, node: lazy.Expression) -> bool:
         """Whether there is a reduction in a node."""
         number = self.number(node)
         if number not in self.sums:
-            self.sums[number] = isinstance(node, Reduce) or any(map(self.has_sum, node.args))
+            self.sums[number] = isinstance(node, lazy.Reduce) or any(map(self.has_sum, node.args))
         return self.sums[number]
 
-    def within(self, node: Expression, labels: Labels, mask: Factor) -> Expression:
+    def within(self, node: lazy.Expression, labels: Labels, mask: Factor) -> lazy.Expression:
         """A node with the reductions in it taken only where a mask stores something."""
         if self.is_whole(node):
             return node
-        if isinstance(node, View):
+        if isinstance(node, lazy.View):
             own = node.read_at(labels, None)
             return self.with_args(node, [self.within(node.args[0], own, mask)])
-        if isinstance(node, Reduce):
+        if isinstance(node, lazy.Reduce):
             return self.sum_within(node, labels, mask)
-        if not isinstance(node, Map):
+        if not isinstance(node, lazy.Map):
             return node
         return self.with_args(
             node, [self.within(arg, labels, mask) if arg.shape else arg for arg in node.args]
         )
 
-    def sum_within(self, node: Reduce, labels: Labels, mask: Factor) -> Expression:
+    def sum_within(self, node: lazy.Reduce, labels: Labels, mask: Factor) -> lazy.Expression:
         (arg,), op = node.args, None
-        if isinstance(arg, Map) and {*mask.labels} <= {*labels}:
+        if isinstance(arg, lazy.Map) and {*mask.labels} <= {*labels}:
             op, _ = product_of(arg)
         type, row = arg.values.type, None if op is None else operator(op_node(op))
         zeros = [] if row is None else [law.value(type) for law in row.annihilators]
         unit = identity_of(node.op, type).value
         if row is None or row.identity is None or unit not in zeros or not row.commutative:
             return node
-        ends = (Constant(typed_literal(value, type)) for value in (row.identity.value(type), unit))
-        own = self.made(apply(SELECT.name, self.is_there(mask), *ends), self.places_of(mask.expr))
+        ends = (
+            lazy.Constant(typed_literal(value, type)) for value in (row.identity.value(type), unit)
+        )
+        own = self.made(
+            lazy.apply(SELECT.name, self.is_there(mask), *ends), self.places_of(mask.expr)
+        )
         rest = iter(range(len(labels)))
         modes = [None if k in node.axes else next(rest) for k in range(len(arg.shape))]
         places = [modes.index(labels.index(label)) for label in mask.labels]
         sizes = self.places_of(arg)
-        view = self.made(View(own, tuple(places), arg.shape), sizes)
-        product = self.made(apply(op, arg, view), sizes)
-        new = self.made(Reduce(node.op, product, node.axes), self.places_of(node))
+        view = self.made(lazy.View(own, tuple(places), arg.shape), sizes)
+        product = self.made(lazy.apply(op, arg, view), sizes)
+        new = self.made(lazy.Reduce(node.op, product, node.axes), self.places_of(node))
         self.plan(node), self.plan(new)
         costs = [self.costs.get(self.number(n), 0.0) for n in (new, node)]
         return new if costs[0] < GAIN * costs[1] else node
 
-    def places_of(self, node: Expression) -> list[Place]:
+    def places_of(self, node: lazy.Expression) -> list[Place]:
         return [self.place(node, k) for k in range(len(node.shape))]
 
     # -------------------------------------------------------------------------------- multiplying out
@@ -325,14 +320,14 @@ class LogicalPlanner:
         form: SumProduct,
         scalars: Scalars,
         told: Described,
-    ) -> tuple[float, Expression | None]:
+    ) -> tuple[float, lazy.Expression | None]:
         """The cost of the terms, and the expression, if the best factor of a nest that is a sum is
         multiplied out. What other nests make is no such factor."""
         best, found = inf, None
         self.expansions = self.expansions if self.depth else EXPANSIONS
         for k, (expr, labels) in enumerate(read):
             is_made = self.number(expr) in self.parts
-            if is_made or not isinstance(expr, Map) or not self.is_sum(expr, form, "any"):
+            if is_made or not isinstance(expr, lazy.Map) or not self.is_sum(expr, form, "any"):
                 continue
             if not self.is_sum(expr, form):
                 told.notes.append(REFUSED)
@@ -344,7 +339,7 @@ class LogicalPlanner:
             rest = {n for f in read if f.expr is not expr for n in f.labels} | {*kept, None}
             if not all([term.shape for term in expr.args]) and not rest.issuperset(labels):
                 continue  # a number would lose the label that it is summed over
-            terms: list[Expression] = []
+            terms: list[lazy.Expression] = []
             self.depth += 1
             for term in expr.args:
                 one = Factor(term, labels if term.shape else ())
@@ -355,10 +350,10 @@ class LogicalPlanner:
             if cost < best:
                 values = result_of(expr.op, *[part.values for part in parts])
                 best, places = cost, self.places_of(terms[0])
-                found = self.made(Map(expr.op, tuple(parts), values), places)
+                found = self.made(lazy.Map(expr.op, tuple(parts), values), places)
         return best, found
 
-    def is_sum(self, expr: Map, form: SumProduct, reorder: str = "") -> bool:
+    def is_sum(self, expr: lazy.Map, form: SumProduct, reorder: str = "") -> bool:
         """Whether a factor is a sum or a difference that may be multiplied out: of floats only sums without
         a minus, in which errors stay of the same size, unless any order may be taken."""
         group, row = operator(op_node(form.total)), operator(op_node(expr.op))
@@ -370,7 +365,7 @@ class LogicalPlanner:
         is_plain = row is group and not any([is_negated(arg, group) for arg in expr.args])
         return is_plain or not form.type.is_float or (reorder or self.reorder) == "any"
 
-    def own(self, expr: Expression) -> Expression:
+    def own(self, expr: lazy.Expression) -> lazy.Expression:
         """A factor, which may be a new node: of a conversion, with the sizes of its argument."""
         if self.number(expr) < self.count:
             return expr
@@ -378,7 +373,7 @@ class LogicalPlanner:
 
     def built(
         self, nest: PlannedNest, form: SumProduct, told: Described, scalars: Scalars
-    ) -> tuple[Expression, float]:
+    ) -> tuple[lazy.Expression, float]:
         """The node of a nest, multiplied out if that costs less, and its cost."""
         read, made, own, spent = list[Factor](), set[int](), nest.cost, 0.0
         for part in nest.parts:
@@ -401,12 +396,12 @@ class LogicalPlanner:
 
     def assembled(
         self, factors: list[Factor], kept: tuple[int, ...], form: SumProduct, scalars: Scalars
-    ) -> Expression:
+    ) -> lazy.Expression:
         """The node of factors reduced to labels, with scalars beside the smallest factor."""
         own = {label for _, labels in factors for label in labels if label is not None}
         reduced = sorted(own - {*kept})
         order = (*kept, *reduced)
-        found: Expression | None = None
+        found: lazy.Expression | None = None
         for expr, labels in sorted(factors, key=lambda part: (part.labels != (), len(part.labels))):
             is_number = found is not None and not expr.shape
             view = expr if is_number else self.viewed(expr, labels, order, form)
@@ -419,7 +414,7 @@ class LogicalPlanner:
         if not reduced:
             return found
         axes = tuple(range(len(kept), len(order)))
-        new = Reduce(form.total, found, axes)
+        new = lazy.Reduce(form.total, found, axes)
         return self.made(new, [form.places[k] for k in kept])
 
     def inverse(self, times: Any) -> Any:
@@ -428,22 +423,27 @@ class LogicalPlanner:
         return row.undone_by
 
     def product(
-        self, op: Any, a: Expression, b: Expression, order: tuple[int, ...], form: SumProduct
-    ) -> Expression:
+        self,
+        op: Any,
+        a: lazy.Expression,
+        b: lazy.Expression,
+        order: tuple[int, ...],
+        form: SumProduct,
+    ) -> lazy.Expression:
         values = result_of(op, a.values, b.values)
-        return self.made(Map(op, (a, b), values), [form.places[k] for k in order if a.shape])
+        return self.made(lazy.Map(op, (a, b), values), [form.places[k] for k in order if a.shape])
 
     def viewed(
-        self, expr: Expression, labels: Labels, order: tuple[int, ...], form: SumProduct
-    ) -> Expression:
+        self, expr: lazy.Expression, labels: Labels, order: tuple[int, ...], form: SumProduct
+    ) -> lazy.Expression:
         if labels == order or not expr.shape and not order:
             return expr
         places = tuple([None if label is None else order.index(label) for label in labels])
         shape = tuple([form.sizes[k] for k in order])
-        return self.made(View(expr, places, shape), [form.places[k] for k in order])
+        return self.made(lazy.View(expr, places, shape), [form.places[k] for k in order])
 
 
-def is_negated(node: Expression, group: Operator) -> bool:
+def is_negated(node: lazy.Expression, group: Operator) -> bool:
     """Whether a term is the inverse of another, of a group."""
-    row = operator(op_node(node.op)) if isinstance(node, Map) else None
+    row = operator(op_node(node.op)) if isinstance(node, lazy.Map) else None
     return row is not None and row in (referred(group.inverse), referred(group.undone_by))

@@ -13,7 +13,7 @@ from finchlang.array import expression as lazy
 from finchlang.array.cost import OperandEntries
 from finchlang.array.expression import Expression
 from finchlang.array.inferred_values import Values, result_of, unknown_values
-from finchlang.array.loop_nest import levels_at
+from finchlang.array.plan import levels_at
 from finchlang.tensors.tensor import SwizzledTensor, Tensor, body_of
 
 Labels = tuple[int | None, ...]
