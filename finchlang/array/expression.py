@@ -128,11 +128,19 @@ class Reduce(Expression):
 class View(Expression):
     """The argument over other modes: its mode k is mode `places[k]` of the result. That is None for a mode
     of size 1 that is repeated, or that the result does not have. The argument does not depend on the other
-    modes of `shape`. Two modes with the same place give the diagonal."""
+    modes of `shape`. Two modes with the same place give the diagonal. `origins` say for the planner where
+    the sizes of the result come from."""
 
-    __slots__ = ("places",)
+    __slots__ = ("origins", "places")
 
-    def __init__(self, arg: Expression, places: tuple[int | None, ...], shape: tuple[int, ...]):
+    def __init__(
+        self,
+        arg: Expression,
+        places: tuple[int | None, ...],
+        shape: tuple[int, ...],
+        origins: Sequence[tuple[int, int]] = (),
+    ):
+        self.origins = origins
         sizes = zip(places, arg.shape, strict=True)
         self.places = tuple([None if p is None or n != shape[p] else p for p, n in sizes])
         self.args, self.shape, self.values = (arg,), shape, arg.values

@@ -25,15 +25,13 @@ Split = tuple[lazy.Expression | None, lazy.Expression, dict[tuple[int, Modes], l
 
 
 class Planner(Protocol):
-    """`made` notes a new node with the Place of each of its sizes, `place` finds that of a node's mode
-    and `places_of` those of all, `part` is the expected part of the places where a node is not its fill."""
+    """`place` finds where the size of a node's mode comes from, `part` is the expected part of the places
+    where a node is not its fill."""
 
     is_choice: bool
 
     def part(self, node: lazy.Expression) -> float: ...
-    def made(self, node: lazy.Expression, places: Sequence[Place]) -> lazy.Expression: ...
     def place(self, node: lazy.Expression, mode: int) -> Place: ...
-    def places_of(self, node: lazy.Expression) -> list[Place]: ...
 
 
 def is_other(node: lazy.Expression) -> lazy.Expression:
@@ -80,20 +78,12 @@ class FillsApart:
     @property
     def is_other(self) -> lazy.Expression | None:
         """Where something is not at its fill; None if nothing is sparse."""
-        found = list[lazy.Expression]()
-        for (_, modes), node in self.sparse.items():
-            own = self.planner.made(is_other(node), self.planner.places_of(node))
-            found.append(self.made(lazy.View(own, modes, self.arg.shape)))
-        return reduce(lambda a, b: self.made(lazy.apply("||", a, b)), found) if found else None
-
-    def made(self, node: lazy.Expression) -> lazy.Expression:
-        """A new node over all modes of the array."""
-        return self.planner.made(node, self.planner.places_of(self.arg))
-
-    def of_kept(self, node: lazy.Expression) -> lazy.Expression:
-        """A new node over the modes that are kept, or a number."""
-        places = [self.planner.place(self.arg, k) for k in self.kept]
-        return self.planner.made(node, places if node.shape else ())
+        places = [self.planner.place(self.arg, k) for k in range(len(self.arg.shape))]
+        found: list[lazy.Expression] = [
+            lazy.View(is_other(node), modes, self.arg.shape, places)
+            for (_, modes), node in self.sparse.items()
+        ]
+        return reduce(lambda a, b: lazy.apply("||", a, b), found) if found else None
 
     def split(self, node: lazy.Expression, modes: Modes) -> Split:
         """The rest and the body of a node with these modes, and what is sparse in it."""
@@ -108,12 +98,15 @@ class FillsApart:
         if not self.axes.intersection(modes):
             shape = tuple([self.arg.shape[k] for k in self.kept])
             own = tuple([None if k is None else self.kept.index(k) for k in modes])
-            return self.of_kept(lazy.View(node, own, shape)), node, {}
+            places = [self.planner.place(self.arg, k) for k in self.kept]
+            return lazy.View(node, own, shape, places), node, {}
         if isinstance(node, lazy.View):
             (arg,) = node.args
             rest, body, sparse = self.split(arg, node.read_at(modes, None))
-            new: lazy.Expression = node if body is arg else lazy.View(body, node.places, node.shape)
-            return rest, self.planner.made(new, self.planner.places_of(node)), sparse
+            if body is not arg:
+                places = [self.planner.place(node, k) for k in range(len(node.shape))]
+                node = lazy.View(body, node.places, node.shape, places)
+            return rest, node, sparse
         if isinstance(node, lazy.Map):
             args = [freed(node, arg) for arg in node.args]
             rests, bodies, found = zip(*[self.split(arg, modes) for arg in args], strict=True)
@@ -121,9 +114,8 @@ class FillsApart:
             is_full = not node.values.is_fill or self.planner.part(node) > WORTH
             values = tuple([arg.values for arg in node.args])
             if (is_new or is_full) and None not in rests and is_even(node.op, values):
-                rest = self.of_kept(lazy.apply(node.op, *rests, is_dense=True))
-                whole = lazy.apply(node.op, *bodies, is_dense=True) if is_new else node
-                body = self.planner.made(whole, self.planner.places_of(node))
+                rest = lazy.apply(node.op, *rests, is_dense=True)
+                body = lazy.apply(node.op, *bodies, is_dense=True) if is_new else node
                 return rest, body, {k: v for sparse in found for k, v in sparse.items()}
         if node.values.is_fill:
             return lazy.Constant(node.values.fill), node, {(id(node), modes): node}
@@ -155,35 +147,32 @@ def reduced_apart(planner: Planner, node: lazy.Reduce) -> lazy.Expression:
         return node
     is_dense = not node.values.is_fill or node.values.fill == unit
 
-    def made(new: lazy.Expression, like: lazy.Expression = node) -> lazy.Expression:
-        return planner.made(new, planner.places_of(like) if new.shape else [])
-
     if is_dense:
         planner.is_choice = True
         apart = FillsApart(planner, arg, node.axes)
         rest, body, where = apart.rest, apart.body, apart.is_other
         # floats would be added one after the other
         if apart.is_inside and (row.right_idempotent or arg.values.type.is_integer):
-            return made(lazy.Reduce(op, body, node.axes))
+            return lazy.Reduce(op, body, node.axes)
         if rest is None or where is None or planner.part(where) > WORTH:
             return node
-        sizes = [planner.made(lazy.Size(planner.place(arg, k)), ()) for k in node.axes]
-        count = reduce(lambda a, b: planner.made(lazy.apply("*", a, b), ()), sizes)
+        sizes: list[lazy.Expression] = [lazy.Size(planner.place(arg, k)) for k in node.axes]
+        count = reduce(lambda a, b: lazy.apply("*", a, b), sizes)
     else:
-        rest, body, where = lazy.Constant(arg.values.fill), arg, made(is_other(arg), arg)
+        rest, body, where = lazy.Constant(arg.values.fill), arg, is_other(arg)
         count = lazy.Constant(typed_literal(prod([arg.shape[k] for k in node.axes]), Int64))
-    some = made(lazy.apply(SELECT.name, where, body, lazy.Constant(unit)), arg)
-    others = made(lazy.Reduce(op, some, node.axes))
-    counted = made(lazy.Reduce("+", made(lazy.converted(where, Int64), arg), node.axes))
+    some = lazy.apply(SELECT.name, where, body, lazy.Constant(unit))
+    others = lazy.Reduce(op, some, node.axes)
+    counted = lazy.Reduce("+", lazy.converted(where, Int64), node.axes)
 
     def of(op: Any, *args: lazy.Expression) -> lazy.Expression:
-        return made(lazy.apply(op, *args, is_dense=is_dense))
+        return lazy.apply(op, *args, is_dense=is_dense)
 
     if row.right_idempotent:
         return of(SELECT.name, of("==", counted, count), others, of(op, others, rest))
     fills = of("-", count, counted)
-    times = made(lazy.converted(fills, Float64)) if rest.values.type.is_float else fills
-    many = made(lazy.converted(of(row.repeated, rest, times), arg.values.type))
+    times = lazy.converted(fills, Float64) if rest.values.type.is_float else fills
+    many = lazy.converted(of(row.repeated, rest, times), arg.values.type)
     found = of(op, others, many)
     if (
         not rest.values.type.is_float
@@ -216,5 +205,5 @@ def with_numbers(planner: Planner, node: lazy.Map, is_dense: bool) -> tuple[lazy
         other if freed(node, a) is not a and a.values.fill.value == fill else a for a in node.args
     ]
     if row is not None and row.selects and other in arms:
-        return apart.made(lazy.apply(node.op, *arms)), True
-    return apart.made(lazy.apply(SELECT.name, where, apart.body, other)), True
+        return lazy.apply(node.op, *arms), True
+    return lazy.apply(SELECT.name, where, apart.body, other), True

@@ -44,15 +44,13 @@ class Graph(Protocol):
 
 
 class LogicalPlanner:
-    """Plans the expressions of a graph. `origins` has for each new node, by its number, the Place that each
-    of its sizes comes from, `sources` the number of what it is a copy of; `is_choice` is whether entries of
-    operands decided anything."""
+    """Plans the expressions of a graph. `sources` has for a new node, by its number, that of what it is a
+    copy of; `is_choice` is whether entries of operands decided anything."""
 
     def __init__(self, graph: Graph, reorder: str):
         self.reorder = reorder
         self.costs: dict[int, float] = {}
         self.graph, self.count = graph, len(graph.nodes)
-        self.origins: dict[int, tuple[Place, ...]] = {}
         self.sources: dict[int, int] = {}
         self.alive: list[lazy.Expression] = []
         self.uses = self.uses_in(graph.roots)
@@ -97,15 +95,15 @@ class LogicalPlanner:
 
     def place(self, node: lazy.Expression, mode: int) -> Place:
         """Where the size of a node's mode comes from."""
-        number = self.number(node)
-        return (number, mode) if number < self.count else self.origins[number][mode]
-
-    def made(self, node: lazy.Expression, places: Sequence[Place]) -> lazy.Expression:
-        """A new node, or the one equal to it that there is."""
-        number = self.number(node)
-        if number >= self.count:
-            self.origins.setdefault(number, tuple(places))
-        return self.graph.nodes[number]
+        number = self.source(node)
+        if number < self.count:
+            return number, mode
+        if isinstance(node, lazy.View):
+            return node.origins[mode]
+        arg = next(arg for arg in node.args if arg.shape)
+        if isinstance(node, lazy.Reduce):
+            mode = [k for k in range(len(arg.shape)) if k not in node.axes][mode]
+        return self.place(arg, mode)
 
     def is_whole(self, node: lazy.Expression) -> bool:
         """Whether a node is made once for several uses, and so is no part of the product around it."""
@@ -150,9 +148,9 @@ class LogicalPlanner:
             return node
         new = copy(node)
         new.args = tuple(args)
-        found = self.made(new, [self.place(node, mode) for mode in range(len(node.shape))])
-        self.sources.setdefault(self.number(found), self.source(node))
-        return found
+        number = self.number(new)
+        self.sources.setdefault(number, self.source(node))
+        return self.graph.nodes[number]
 
     def source(self, node: lazy.Expression) -> int:
         """The number of a node, or of that which it is a copy of with other arguments: its numbers are the
@@ -167,8 +165,8 @@ class LogicalPlanner:
     ) -> tuple[lazy.Expression | None, Described | None]:
         """The expression that is best for a form, None if what is written is about as good; and what was
         weighed."""
-        form.factors = [f._replace(expr=self.own(f.expr)) for f in form.factors]
-        given = list(form.factors)
+        given = [f._replace(expr=self.graph.nodes[self.number(f.expr)]) for f in form.factors]
+        form.factors = list(given)
         is_masked = self.masked(form)
         form.factors = [f._replace(expr=self.plan(f.expr)) for f in form.factors]
         pairs = zip(form.factors, given, strict=True)
@@ -221,8 +219,7 @@ class LogicalPlanner:
         if row.repeated != form.times:
             return False
         for k in free:
-            size = self.made(lazy.Size(form.places[k]), ())
-            form.scalars.append((self.made(lazy.converted(size, form.type), ()), False))
+            form.scalars.append((lazy.converted(lazy.Size(form.places[k]), form.type), False))
         return True
 
     # ----------------------------------------------------------------------------------------- masks
@@ -249,16 +246,12 @@ class LogicalPlanner:
     ) -> lazy.Expression:
         """A masked factor, with the identity where the mask stores its fill: that times what the factor is
         without its sums, as 1 / 0, might not be the fill."""
-        places, row = self.places_of(node), operator(op_node(form.times))
+        row, places = operator(op_node(form.times)), self.places_of(node)
         assert row is not None and row.identity is not None
         one = lazy.Constant(typed_literal(row.identity.value(form.type), form.type))
         own = tuple([labels.index(label) for label in mask.labels])
-        view = self.made(lazy.View(self.is_there(mask), own, node.shape), places)
-        return self.made(lazy.apply(SELECT.name, view, node, one), places)
-
-    def is_there(self, mask: Factor) -> lazy.Expression:
-        """Where a mask is not its fill."""
-        return self.made(is_other(mask.expr), self.places_of(mask.expr))
+        view = lazy.View(is_other(mask.expr), own, node.shape, places)
+        return lazy.apply(SELECT.name, view, node, one)
 
     def has_sum(self, node: lazy.Expression) -> bool:
         """Whether there is a reduction in a node."""
@@ -294,16 +287,12 @@ class LogicalPlanner:
         ends = (
             lazy.Constant(typed_literal(value, type)) for value in (row.identity.value(type), unit)
         )
-        own = self.made(
-            lazy.apply(SELECT.name, self.is_there(mask), *ends), self.places_of(mask.expr)
-        )
+        own = lazy.apply(SELECT.name, is_other(mask.expr), *ends)
         rest = iter(range(len(labels)))
         modes = [None if k in node.axes else next(rest) for k in range(len(arg.shape))]
         places = [modes.index(labels.index(label)) for label in mask.labels]
-        sizes = self.places_of(arg)
-        view = self.made(lazy.View(own, tuple(places), arg.shape), sizes)
-        product = self.made(lazy.apply(op, arg, view), sizes)
-        new = self.made(lazy.Reduce(node.op, product, node.axes), self.places_of(node))
+        view = lazy.View(own, tuple(places), arg.shape, self.places_of(arg))
+        new = lazy.Reduce(node.op, lazy.apply(op, arg, view), node.axes)
         self.plan(node), self.plan(new)
         costs = [self.costs.get(self.number(n), 0.0) for n in (new, node)]
         return new if costs[0] < GAIN * costs[1] else node
@@ -348,9 +337,7 @@ class LogicalPlanner:
             self.depth -= 1
             cost = sum([self.costs.get(self.number(term), inf) for term in terms])
             if cost < best:
-                values = result_of(expr.op, *[part.values for part in parts])
-                best, places = cost, self.places_of(terms[0])
-                found = self.made(lazy.Map(expr.op, tuple(parts), values), places)
+                best, found = cost, product(expr.op, *parts)
         return best, found
 
     def is_sum(self, expr: lazy.Map, form: SumProduct, reorder: str = "") -> bool:
@@ -364,12 +351,6 @@ class LogicalPlanner:
             return False
         is_plain = row is group and not any([is_negated(arg, group) for arg in expr.args])
         return is_plain or not form.type.is_float or (reorder or self.reorder) == "any"
-
-    def own(self, expr: lazy.Expression) -> lazy.Expression:
-        """A factor, which may be a new node: of a conversion, with the sizes of its argument."""
-        if self.number(expr) < self.count:
-            return expr
-        return self.made(expr, [self.place(expr.args[0], k) for k in range(len(expr.shape))])
 
     def built(
         self, nest: PlannedNest, form: SumProduct, told: Described, scalars: Scalars
@@ -403,44 +384,25 @@ class LogicalPlanner:
         order = (*kept, *reduced)
         found: lazy.Expression | None = None
         for expr, labels in sorted(factors, key=lambda part: (part.labels != (), len(part.labels))):
-            is_number = found is not None and not expr.shape
-            view = expr if is_number else self.viewed(expr, labels, order, form)
-            found = view if found is None else self.product(form.times, found, view, order, form)
+            view = expr
+            if labels != order and (expr.shape or found is None and order):
+                places = tuple([None if label is None else order.index(label) for label in labels])
+                shape = tuple([form.sizes[k] for k in order])
+                view = lazy.View(expr, places, shape, [form.places[k] for k in order])
+            found = view if found is None else product(form.times, found, view)
             for scalar, divides in scalars:
-                by = self.inverse(form.times) if divides else form.times
-                found = self.product(by, found, scalar, order, form)
+                times = referred(form.times)
+                assert times is not None
+                found = product(times.undone_by if divides else form.times, found, scalar)
             scalars = []
         assert found is not None
         if not reduced:
             return found
-        axes = tuple(range(len(kept), len(order)))
-        new = lazy.Reduce(form.total, found, axes)
-        return self.made(new, [form.places[k] for k in kept])
+        return lazy.Reduce(form.total, found, tuple(range(len(kept), len(order))))
 
-    def inverse(self, times: Any) -> Any:
-        row = referred(times)
-        assert row is not None
-        return row.undone_by
 
-    def product(
-        self,
-        op: Any,
-        a: lazy.Expression,
-        b: lazy.Expression,
-        order: tuple[int, ...],
-        form: SumProduct,
-    ) -> lazy.Expression:
-        values = result_of(op, a.values, b.values)
-        return self.made(lazy.Map(op, (a, b), values), [form.places[k] for k in order if a.shape])
-
-    def viewed(
-        self, expr: lazy.Expression, labels: Labels, order: tuple[int, ...], form: SumProduct
-    ) -> lazy.Expression:
-        if labels == order or not expr.shape and not order:
-            return expr
-        places = tuple([None if label is None else order.index(label) for label in labels])
-        shape = tuple([form.sizes[k] for k in order])
-        return self.made(lazy.View(expr, places, shape), [form.places[k] for k in order])
+def product(op: Any, *args: lazy.Expression) -> lazy.Expression:
+    return lazy.Map(op, args, result_of(op, *[arg.values for arg in args]))
 
 
 def is_negated(node: lazy.Expression, group: Operator) -> bool:
