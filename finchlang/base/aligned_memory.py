@@ -7,6 +7,8 @@ import math
 
 import numpy as np
 
+from finchlang.base.memory_limit import check_available
+
 #: bytes of a cache line, and of the widest vector
 ALIGNMENT = 64
 
@@ -15,6 +17,7 @@ def empty_aligned(shape: int | tuple[int, ...], dtype: np.dtype | type) -> np.nd
     """As numpy.empty in Fortran order, aligned. Raises MemoryError for any size that is too large."""
     kind = np.dtype(dtype)
     size = kind.itemsize * (math.prod(shape) if isinstance(shape, tuple) else shape)
+    check_available(size)
     try:
         memory = np.empty(size + ALIGNMENT - 1, np.uint8)
     except ValueError:  # beyond the address space, which NumPy does not report as a MemoryError

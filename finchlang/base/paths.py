@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from finchlang.base.errors import FinchError
+from finchlang.base.memory_limit import check_available
 
 
 def checked_path(path: Any, suffixes: Iterable[str]) -> Path:
@@ -172,6 +173,8 @@ def _give_name(handle: int, new: Path) -> None:
 
 
 def check_memory(what: str, bytes_needed: float) -> None:
-    """Raises FinchError "resource" if something is larger than the machine's memory."""
-    if bytes_needed > os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"):
-        raise FinchError("resource", f"no memory for {what}")
+    """Raises FinchError "resource" if there is no memory for something so large."""
+    try:
+        check_available(bytes_needed)
+    except MemoryError:
+        raise FinchError("resource", f"no memory for {what}") from None

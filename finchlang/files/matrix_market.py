@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, TextIO
 
 import numpy as np
 
-from finchlang.base.errors import FinchError
+from finchlang.base.errors import FinchError, clipped
 from finchlang.base.paths import check_memory
 from finchlang.levels.dense import Dense
 from finchlang.levels.element import Element, typed_literal
@@ -40,7 +40,7 @@ def read_mtx(file: Path) -> Tensor:
     and skew-symmetric matrices are completed. Each line must hold exactly one entry. Raises FinchError
     "type" for complex numbers, "resource" for a matrix larger than the memory, ValueError for a damaged
     file."""
-    with open(file, encoding="utf-8", errors="replace") as lines:
+    with opened(file) as lines:
         layout, field, symmetry = read_header(lines, file, ("matrix",))
         sizes = read_sizes(lines)
         if layout not in ("coordinate", "array") or symmetry not in SYMMETRIES:
@@ -84,10 +84,15 @@ def _array(
 # ------------------------------------------------------------------------- headers and lines of text
 
 
+def opened(file: Path) -> TextIO:
+    """A file of text, which may begin with a byte order mark."""
+    return open(file, encoding="utf-8-sig", errors="replace")
+
+
 def read_header(lines: TextIO, file: Path, objects: tuple[str, ...]) -> tuple[str, str, str]:
     """Layout, field and symmetry of the first line, which may leave out `real general`. Raises FinchError
     "type" for complex numbers, ValueError for another header."""
-    words = next(lines, "").lower().split()
+    words = lines.readline().lower().split()
     words += ["real", "general"][len(words) - 3 :]
     if len(words) != 5 or words[0] != "%%matrixmarket" or words[1] not in objects:
         expected = f"%%MatrixMarket {objects[0]} coordinate real general"
@@ -102,10 +107,10 @@ def read_header(lines: TextIO, file: Path, objects: tuple[str, ...]) -> tuple[st
 
 def read_sizes(lines: TextIO) -> list[int]:
     """The integers of the first line that is no comment. Raises ValueError if there are none."""
-    sizes = list(map(int, next(content(lines, "%"), [])))
-    if not sizes or min(sizes) < 0:
+    words = next(content(lines, "%"), [])
+    if not words or not all([word.isdecimal() for word in words]):
         raise ValueError("it does not tell its sizes and its number of entries")
-    return sizes
+    return list(map(int, words))
 
 
 def content(lines: TextIO, comment: str) -> Iterator[list[str]]:
@@ -137,14 +142,32 @@ def read_entries(lines: TextIO, order: int, dtype: np.dtype, comment: str) -> En
     fields: list[Any] = [("at", np.int64, (order,))] if order else []
     if dtype != np.bool_:
         fields.append(("value", dtype))
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*input contained no data")
-        warnings.simplefilter("error", DeprecationWarning)  # of a fraction as an integer
-        table = np.loadtxt(lines, np.dtype(fields), comments=comment, ndmin=1)
+    start = lines.tell()
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message=".*input contained no data")
+            warnings.simplefilter("error", DeprecationWarning)  # of a fraction as an integer
+            table = np.loadtxt(lines, np.dtype(fields), comments=comment, ndmin=1)
+    except ValueError:
+        lines.seek(start)
+        raise ValueError(_wrong_line(lines, order, dtype, comment)) from None
     coordinates = table["at"].T if order else np.empty((0, len(table)), np.int64)
     if coordinates.size and coordinates.min() < 1:
         raise ValueError("coordinates count from 1")
     return coordinates, np.ones(len(table), bool) if dtype == np.bool_ else table["value"]
+
+
+def _wrong_line(lines: TextIO, order: int, dtype: np.dtype, comment: str) -> str:
+    """What is wrong with the first line that `read_entries` cannot read."""
+    types = [np.dtype(np.int64)] * order + [dtype] * (dtype != np.bool_)
+    for words in content(lines, comment):
+        try:
+            for word, type in zip(words, types, strict=True):
+                np.array(word).astype(type)
+        except (ValueError, OverflowError):
+            break
+    wanted = ", ".join(str(type_of_dtype(type)) for type in types)
+    return f"`{clipped(' '.join(words))}` stands where {wanted} is expected"
 
 
 def leaf_of(dtype: np.dtype) -> Level:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -20,18 +21,24 @@ HEADER = "%%MatrixMarket tensor coordinate"
 
 def read_tns(file: Path) -> Tensor:
     """A FROSTT file: each line has the coordinates of an entry, from 1, and its value; `#` begins a
-    comment. The tensor is a SparseCOO of Float64; its sizes are the greatest coordinates, as the file has
-    no others. Raises ValueError for a damaged file, or one without entries."""
-    with open(file, encoding="utf-8") as lines:
+    comment. The tensor is a SparseCOO of Float64, or of Int64 or UInt64 if all values are integers and one
+    is 2^53 or more; its sizes are the greatest coordinates, as the file has no others. Raises ValueError
+    for a damaged file, or one without entries."""
+    with matrix_market.opened(file) as lines:
         first = next(matrix_market.content(lines, "#"), None)
         if first is None:
             raise ValueError("it has no entries, which alone tell its sizes")
         if len(first) < 2:
             raise ValueError("a line needs a coordinate and a value")
-        lines.seek(0)
-        coordinates, values = matrix_market.read_entries(
-            lines, len(first) - 1, np.dtype(float), "#"
-        )
+
+        def read(dtype: Any) -> Entries:
+            lines.seek(0)
+            return matrix_market.read_entries(lines, len(first) - 1, np.dtype(dtype), "#")
+
+        coordinates, values = read(float)
+        for dtype in (np.uint64, np.int64) if np.any(np.abs(values) >= 2**53) else ():
+            with suppress(ValueError):
+                coordinates, values = read(dtype)
     return _tensor(tuple(map(int, coordinates.max(axis=1))), coordinates, values)
 
 
@@ -40,7 +47,7 @@ def read_ttx(file: Path) -> Tensor:
     sizes and the number of entries, then entries as in a `.tns` file. The tensor is a SparseCOO with
     Element(0.0), Element(0) or Pattern() leaves by the field. Raises FinchError "type" for complex
     numbers, ValueError for a damaged file."""
-    with open(file, encoding="utf-8") as lines:
+    with matrix_market.opened(file) as lines:
         layout, field, symmetry = matrix_market.read_header(lines, file, ("tensor", "matrix"))
         if (layout, symmetry) != ("coordinate", "general"):
             raise ValueError(f"it does not begin with `{HEADER} real general` or the like")

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from finchlang.base.errors import Bug, FinchError, failure
+from finchlang.base.memory_limit import check_available
 from finchlang.base.records import record
 from finchlang.host import interrupts, ir
 from finchlang.host.interface import Body, Cells, Exprs, Host, Shared
@@ -116,6 +117,7 @@ class ExecutingHost(Host):
         self.sizes[buffer] = max(wanted, self.sizes.get(buffer, len(array)))
         if wanted > len(array):
             try:
+                check_available(wanted * (array.itemsize + 1))
                 new = np.zeros(max(wanted, 2 * len(array), 4), array.dtype)
             except (MemoryError, ValueError, OverflowError):
                 raise FinchError("resource", f"no memory for {wanted} entries") from None

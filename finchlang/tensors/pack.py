@@ -7,6 +7,7 @@ from itertools import repeat
 import numpy as np
 
 from finchlang.base.errors import FinchError
+from finchlang.base.memory_limit import check_available
 from finchlang.levels.element import differs
 from finchlang.levels.layout import ByName
 from finchlang.levels.level import Level
@@ -30,6 +31,7 @@ def pack(format: Level, shape: Sizes, coordinates: np.ndarray, values: np.ndarra
             _check_sizes(level, sizes)
             contents = content_numbers(coordinates, values, end) if level.merges else None
             given = Given(positions, own, count, sizes, contents)
+            check_available(8 * count if level.arrays else 0)  # that many pointers, or more
             arrays, positions, kept = level.pack(given)
             coordinates, values = coordinates[:, kept], values[kept]
             counters = counted(level.layout, arrays, count, sizes)

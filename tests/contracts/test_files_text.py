@@ -71,7 +71,8 @@ READ = [
         "Element(0.0)",
         [[0, 2.5], [-2000, 0]],
     ),
-    (".tns", "", "3 4", "Element(0.0)", [0, 0, 4]),
+    (".tns", "", "\ufeff3 4", "Element(0.0)", [0, 0, 4]),
+    (".tns", "", "1 9007199254740993\n2 -1", "Element(0)", [2**53 + 1, -1]),
 ]
 
 
@@ -88,7 +89,7 @@ def test_files_of_numbers(
     banners = [f"%%MatrixMarket matrix {kind}\n"]
     if suffix == ".ttx":  # it may call itself a matrix
         banners = [f"%%MatrixMarket {what} coordinate {kind}\n" for what in ("TENSOR", "matrix")]
-    for banner in banners if kind else [""]:
+    for banner in [*banners, f"\ufeff{banners[0]}"] if kind else [""]:
         tensor = read(tmp_path, f"a{suffix}", f"{banner}{lines}\n")
         assert str(tensor.format) == format_of(suffix, kind, np.ndim(expected), leaf)
         np.testing.assert_array_equal(tensor.to_numpy(), np.array(expected, tensor.dtype))
@@ -141,13 +142,13 @@ WRONG: list[tuple[str, str | bytes, str]] = [
     (".mtx", b"\xff\xfe\x00\x01", ""),
     (".tns", "", "no entries"),
     (".tns", "# nothing\n", "no entries"),
-    (".tns", "1 1 x\n", "convert"),
-    (".tns", "1 1 2.0\n1 2.0\n", "columns"),
+    (".tns", "1 1 x\n", "`1 1 x` stands where Int64, Int64, Float64"),
+    (".tns", "1 1 2.0\n1 2.0\n", "`1 2.0`"),
     (".tns", "0 1 2.0\n", "count from 1"),
     (".tns", "1.5 1 2.0\n", "1.5"),
     (".tns", "5\n", "a coordinate and a value"),
     (".tns", "99999999999999999999 1 2.0\n", "99999999999999999999"),
-    (".tns", b"\xff\xfe1 1 2\n".decode("latin-1"), "convert"),
+    (".tns", b"\xff\xfe1 1 2\n".decode("latin-1"), "stands where"),
     (".tns", b"\xff\xfe\x00", ""),
     (".ttx", "", "does not begin"),
     (".ttx", "1 1 1 1\n", "does not begin"),
@@ -185,6 +186,18 @@ def test_what_no_machine_or_tensor_holds(tmp_path: Path) -> None:
         with pytest.raises(FinchError) as caught:
             read(tmp_path, name, text)
         assert caught.value.kind == kind
+
+
+def test_more_than_the_free_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system may promise it, and end the process when it is used."""
+    monkeypatch.setattr("finchlang.base.memory_limit._available", lambda: 10**8)
+    for make in (
+        lambda: Tensor("Dense(Element(0.0))", 10**8),
+        lambda: Tensor("Dense(SparsePinpoint(Element(0.0)))", 3, 10**8),
+        lambda: read(tmp_path, "a.mtx", MTX + f"2 {10**8} 1\n1 1 1\n"),
+    ):
+        with pytest.raises(FinchError, match="no memory"):
+            make()
 
 
 @pytest.mark.parametrize(
