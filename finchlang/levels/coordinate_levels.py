@@ -13,7 +13,7 @@ from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Expr
 from finchlang.levels import layout as lay, looplets as lp
 from finchlang.levels.level import READ, Dims, Fiber, Indexed, Storage, TensorLike
-from finchlang.levels.sorted_coordinates import Here, Listed, load_range
+from finchlang.levels.sorted_coordinates import Here, Listed, load_range, spikes
 from finchlang.syntax.nodes import Literal, Node
 from finchlang.syntax.types import Float64
 
@@ -157,42 +157,40 @@ class Entries(PartOfFiber):
         return lp.delayed(lambda host: self.looplets(host, protocol))
 
     def looplets(self, host: Host, protocol: str | None) -> Node:
-        """A stepper (or jumper) over spikes up to the last stored coordinate, then a run of fill;
-        with `follow` a binary search for each coordinate."""
+        """As `spikes`; of a mode before the last, one coordinate may have several entries."""
         idx = self.level.buffers(self.fiber.store)[self.left - 1]
         listed = Listed(idx, self.start, self.stop, self.level.fill)
-        is_last = self.left == 1  # else one coordinate may have several entries
+        size = self.sizes()[-1]
+        assert size is not None
+        if self.left == 1:
 
-        def payload(host: Host, q: Expr, i: Expr) -> Node:
-            if is_last:
+            def child(host: Host, q: Expr, i: Expr) -> Node:
                 return self.fiber.child(self.level.child_position(host, self.fiber.store, q))
-            return Entries(self.fiber, self.left - 1, q, after(host, q, i))
+
+            return spikes(host, listed, size, protocol, child)
 
         def after(host: Host, q: Expr, i: Expr) -> Expr:
             """The first position after q whose coordinate is not i, that of q."""
-            return add(q, 1) if is_last else host.search(idx, add(q, 1), self.stop, i, "end")
+            return host.search(idx, add(q, 1), self.stop, i, "end")
+
+        def payload(host: Host, q: Expr, i: Expr) -> Node:
+            return Entries(self.fiber, self.left - 1, q, after(host, q, i))
 
         def there(i: Expr, q: Expr) -> Node:
             return lp.delayed(lambda host: payload(host, q, i))
 
         if protocol == "follow":
             return lp.Lookup(lambda host, i: listed.at(host, i, partial(there, i)))
-        size = self.sizes()[-1]
-        assert size is not None
         listed = listed.until_last(host, size)
-
-        def coordinate(host: Host, q: Expr) -> Expr:
-            return ZERO if is_last else listed.coordinate(host, q)
 
         def body(host: Host, here: Here) -> Node:
             def tail(host: Host) -> Node:
                 q = here(host)
-                return payload(host, q, coordinate(host, q))
+                return payload(host, q, listed.coordinate(host, q))
 
             return lp.Spike(listed.fill, lp.delayed(tail))
 
         def following(host: Host, q: Expr) -> Expr:
-            return after(host, q, coordinate(host, q))
+            return after(host, q, listed.coordinate(host, q))
 
-        tail = payload if is_last else None
-        return listed.then_fill(listed.steps(host, protocol, body, tail, None, following))
+        return listed.then_fill(listed.steps(host, protocol, body, None, None, following))

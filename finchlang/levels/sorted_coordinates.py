@@ -15,8 +15,8 @@ from finchlang.syntax import nodes as ast, types
 
 #: the present position of a stepper
 Here = Callable[[Host], Expr]
-#: the position in the child of coordinate i (from 1) listed at position q of `idx`
-ChildPosition = Callable[[Expr, Expr], Expr]
+#: the payload at coordinate i (from 1), which is listed at position q
+Child = Callable[[Host, Expr, Expr], ast.Node]
 
 
 def load_range(host: Host, fiber: Fiber, offsets: str = "ptr") -> tuple[Expr, Expr]:
@@ -114,28 +114,23 @@ class Listed:
         return lp.Sequence((lp.Phase(steps, stop=self.last), lp.Phase(lp.Run(self.fill))))
 
 
-def spikes(
-    host: Host, fiber: Fiber, size: Expr, protocol: str | None, child: ChildPosition
-) -> ast.Node:
+def spikes(host: Host, listed: Listed, size: Expr, protocol: str | None, child: Child) -> ast.Node:
     """The looplets over coordinates 1..size: a stepper (or jumper) over spikes up to the last stored
     coordinate, then a run of fill; with `follow` a binary search at each coordinate."""
-
-    def tail(host: Host, q: Expr, i: Expr) -> ast.Node:
-        return fiber.child(child(q, i))
-
-    listed = Listed(fiber.store.idx, *load_range(host, fiber), fiber.level.fill)
     if protocol == "follow":
-        return lp.Lookup(lambda host, i: listed.at(host, i, lambda q: tail(host, q, i)))
+        return lp.Lookup(
+            lambda host, i: listed.at(host, i, lambda q: lp.delayed(lambda host: child(host, q, i)))
+        )
     listed = listed.until_last(host, size)
 
     def spike(host: Host, here: Here) -> ast.Node:
         q = here(host)
-        return lp.Spike(listed.fill, tail(host, q, listed.coordinate(host, q)), is_stored=True)
+        return lp.Spike(listed.fill, child(host, q, listed.coordinate(host, q)), is_stored=True)
 
     def body(host: Host, here: Here) -> ast.Node:
         return lp.delayed(lambda host: spike(host, here))
 
-    return listed.then_fill(listed.steps(host, protocol, body, tail))
+    return listed.then_fill(listed.steps(host, protocol, body, child))
 
 
 def counting(host: Host, fiber: Fiber) -> Callable[[Host], None]:

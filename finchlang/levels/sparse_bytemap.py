@@ -15,7 +15,7 @@ from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay, looplets as lp
 from finchlang.levels.level import READ, ByName, Dims, Fiber, Given, Indexed, Sizes, Storage
-from finchlang.levels.sorted_coordinates import spikes
+from finchlang.levels.sorted_coordinates import Listed, load_range, spikes
 from finchlang.syntax.nodes import Node
 from finchlang.syntax.types import Bool, Int64
 
@@ -266,7 +266,12 @@ class SparseByteMap(Indexed):
             return lp.entering(lambda host, i: self._mark(host, fiber, where(i)))
         if protocol == "follow":
             return lp.Lookup(at)
-        return lp.delayed(lambda host: spikes(host, fiber, stop, protocol, lambda q, i: where(i)))
+
+        def looplets(host: Host) -> Node:
+            listed = Listed(fiber.store.idx, *load_range(host, fiber), self.fill)
+            return spikes(host, listed, stop, protocol, lambda host, q, i: fiber.child(where(i)))
+
+        return lp.delayed(looplets)
 
     def _mark(self, host: Host, fiber: Fiber, where: Expr) -> tuple[Node, Any]:
         """Write at a position, and list it if it becomes set."""
