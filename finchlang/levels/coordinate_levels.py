@@ -8,7 +8,7 @@ from typing import Any
 
 from finchlang.base.errors import Bug, FinchError
 from finchlang.base.records import record
-from finchlang.host.construct import ZERO, add, cast, compare, const, op, sub
+from finchlang.host.construct import add, cast, compare, const, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Expr
 from finchlang.levels import layout as lay, looplets as lp
@@ -81,10 +81,6 @@ class Coordinates(Indexed):
     @property
     def modes(self) -> int:
         return self.number
-
-    @property
-    def parameters(self) -> list[Any]:
-        return [self.number, *super().parameters]
 
     def names(self) -> tuple[str, ...]:
         """The names of the arrays of coordinates, first mode first."""

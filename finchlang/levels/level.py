@@ -30,6 +30,13 @@ from finchlang.syntax.types import Int64, Type
 from finchlang.text.print import pretty
 
 READ, UPDATE = "read", "update"
+#: the fields of levels that stand in braces where a format is written, in order
+PARAMETERS = {
+    "number": "its number of modes",
+    "index": "an integer type for its indices",
+    "policy": "a policy",
+    "capacity": "its capacity",
+}
 #: the sizes of the modes of a level and of those below it, the outermost last
 Dims = tuple[Expr, ...]
 
@@ -167,7 +174,8 @@ class Level:
     @property
     def parameters(self) -> list[Any]:
         """What stands in braces where the format is written."""
-        return [] if self.index_type == Int64 else [self.index_type]
+        values = (getattr(self, name, None) for name in PARAMETERS)
+        return [value for value in values if value and value != Int64]
 
     def __str__(self) -> str:
         given = ", ".join(map(str, self.parameters))
@@ -316,7 +324,7 @@ class Level:
     def pack(self, given: Given) -> tuple[ByName, np.ndarray, Any]:
         """The arrays for entries, with the counters that do not follow from them; the position of each
         entry in the child, and which entries these are, as in `numpy_layout.packed`."""
-        return numpy_layout.packed(self.layout, given)
+        return numpy_layout.packed(self.layout, given, type(self).__name__)
 
     def unpack(
         self, storage: ByName, positions: np.ndarray, sizes: Sizes, kept: np.ndarray | None = None

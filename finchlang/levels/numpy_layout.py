@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from finchlang.base.errors import FinchError
 from finchlang.levels import layout as lay
 from finchlang.levels.layout import ByName, Layout
 
@@ -202,21 +203,23 @@ def _grouped(
     return fibers[begins], rows[0][begins], rows[:, _ends(begins)], region, kept
 
 
-def runs(layout: Layout, given: Given) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The runs of equal entries, sorted: the fiber, the first and the last coordinate of each."""
-    fibers, first, last, *_ = _grouped(_Roles(layout), given)
-    return fibers, first, last[0]
-
-
-def packed(layout: Layout, given: Given) -> tuple[ByName, np.ndarray, Any]:
+def packed(layout: Layout, given: Given, name: str) -> tuple[ByName, np.ndarray, Any]:
     """The arrays (of Int64) for entries, the position of each in the child, and which entries these are:
-    of equal neighbours that are merged only the first is left."""
+    of equal neighbours that are merged only the first is left. Raises FinchError "access order" for a
+    second one in a fiber of a level that stores one; `name` is that level's."""
     roles, contents = _Roles(layout), given.contents
     if not roles.arrays:
         assert roles.grid is not None
         at = given.positions * roles.grid.cells(given.sizes) + given.coordinates[0]
         return {}, at, _ALL
     fibers, first, last, region, kept = _grouped(roles, given)
+    second = fibers[1:] == fibers[:-1]
+    if roles.ptr is None and second.any():
+        k = np.argmax(second)
+        one, other = (f"{first[q] + 1}:{last[0][q] + 1}" for q in (k, k + 1))
+        what = "coordinate" if contents is None else "run of equal neighbours"
+        message = f"a second {what}, {other}, for a fiber of a {name}, which stores one, here {one}"
+        raise FinchError("access order", message, hint="use SparseList")
     if roles.begins == lay.FIRST:
         first = np.zeros_like(first)
     elif roles.begins == lay.AFTER:

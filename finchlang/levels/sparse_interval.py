@@ -5,16 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from finchlang.base.errors import FinchError
 from finchlang.host.construct import FALSE, ZERO, add, compare, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay
-from finchlang.levels.level import ByName, Fiber, Given, Indexed
+from finchlang.levels.level import Fiber, Indexed
 from finchlang.levels.looplets import AcceptRun, Lookup, Phase, Run, Sequence, Switch, Thunk
-from finchlang.levels.numpy_layout import runs
 from finchlang.levels.sparse_hash import SparseHash
 from finchlang.syntax.nodes import Node
 from finchlang.syntax.types import Int64
@@ -112,17 +108,3 @@ class SparseInterval(Indexed):
             host.branch(host.get(stays), written)
 
         return fiber.child(position, dirty), epilogue
-
-    def pack(self, given: Given) -> tuple[ByName, np.ndarray, Any]:
-        """As Level.pack. Raises FinchError "access order" if a fiber has two runs."""
-        fiber, first, last = runs(self.layout, given)
-        second = np.flatnonzero(fiber[1:] == fiber[:-1])
-        if len(second):
-            k = second[0]
-            a, b, c, d = (int(e) + 1 for e in (first[k], last[k], first[k + 1], last[k + 1]))
-            message = (
-                f"a second run, {c}:{d}, for a fiber of a SparseInterval, which stores one run"
-            )
-            message = f"{message} of equal neighbours, here {a}:{b}"
-            raise FinchError("access order", message, hint="use SparseRunList or SparseList")
-        return super().pack(given)

@@ -5,15 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
-from finchlang.base.errors import FinchError
 from finchlang.host.construct import ZERO, add, compare, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay
 from finchlang.levels.block_levels import NONE
-from finchlang.levels.level import ByName, Fiber, Given, Indexed
+from finchlang.levels.level import Fiber, Indexed
 from finchlang.levels.looplets import Lookup, Phase, Run, Sequence, Spike, Switch, entering
 from finchlang.levels.write_refused import refused
 from finchlang.syntax.nodes import Node
@@ -63,11 +60,3 @@ class SparsePinpoint(Indexed):
         message = "coordinate {} is the second in a fiber of SparsePinpoint, after {}"
         second = refused(fiber, message, (i, add(before, 1)))
         return Switch(is_other, second, fiber.child(p, dirty)), epilogue
-
-    def pack(self, given: Given) -> tuple[ByName, np.ndarray, Any]:
-        positions, (coordinates,) = given.positions, given.coordinates
-        second = (positions[1:] == positions[:-1]) & (coordinates[1:] != coordinates[:-1])
-        if second.any():
-            message = "SparsePinpoint stores one coordinate in each fiber; more are given"
-            raise FinchError("access order", message, hint="use SparseList")
-        return super().pack(given)

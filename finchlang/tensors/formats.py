@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from functools import lru_cache
-from operator import gt
 from typing import Any
 
 from finchlang.base.errors import FinchError, write
-from finchlang.levels.coordinate_levels import Coordinates
 from finchlang.levels.dense import Dense
 from finchlang.levels.element import Element, typed_literal
 from finchlang.levels.interleaved import Interleaved
-from finchlang.levels.level import Level, Swizzled
+from finchlang.levels.level import PARAMETERS, Level, Swizzled
 from finchlang.levels.pack_bits import PackBits
 from finchlang.levels.packed import LowerTriangular, Symmetric, UpperTriangular
 from finchlang.levels.pattern import Pattern
@@ -86,43 +85,25 @@ def _construct(name: str, parameters: tuple[Any, ...], args: tuple[Any, ...]) ->
         raise FinchError("type", f"{name} takes one argument, the level below it", hint=hint)
     if any(isinstance(level, Workspace) for level in args[0].levels()):
         raise FinchError("type", Workspace.OUTERMOST, hint=f"one of more modes over {args[0].leaf}")
-    if issubclass(kind, Coordinates):
-        return _coordinates(kind, parameters, args[0])
-    if not parameters:
-        return kind(args[0])  # type: ignore[call-arg]
-    if not hasattr(kind, "index"):
-        message = f"{name} stores no indices and has no parameters"
-        raise FinchError("type", message, hint="take the braces out")
-    index = parameters[0]
-    if len(parameters) != 1 or not isinstance(index, Type) or not index.is_integer:
-        raise FinchError("type", f"the parameter of {name} is an integer type for its indices")
-    return kind(args[0], index)  # type: ignore[call-arg]
-
-
-def _coordinates(kind: type[Coordinates], parameters: tuple[Any, ...], lvl: Level) -> Level:
-    """`SparseHash(lvl)`, `SparseHash{Int32}(lvl)`, `SparseHash{2}(lvl)`, `SparseHash{2, Int32}(lvl)`.
-    SparseCOO needs its number of modes; Workspace may also have a policy and a capacity."""
-    name, wrong = kind.__name__, "its number of modes and an integer type for its indices"
+    own = {field.name for field in fields(kind)}
     given = [p.value if isinstance(p, Literal) else p for p in parameters]
     numbers = [p for p in given if type(p) is int]
-    types = [p for p in parameters if isinstance(p, Type) and p.is_integer]
+    types = [p for p in given if isinstance(p, Type) and p.is_integer]
     policies = [p for p in given if isinstance(p, str)]
-    is_workspace = issubclass(kind, Workspace)
-    if is_workspace:
-        wrong += ", a policy and its capacity"
-    most = (1 + is_workspace, 1, int(is_workspace))
-    counts = len(numbers), len(types), len(policies)
-    if sum(counts) < len(parameters) or any(map(gt, counts, most)):
-        raise FinchError("type", f"the parameters of {name} are {wrong}")
-    if kind is SparseCOO and not numbers:
+    found: dict[str, Any] = dict(zip(("number", "capacity"), numbers, strict=False))
+    found |= dict(zip(["index"], types, strict=False))
+    found |= dict(zip(["policy"], policies, strict=False))
+    if len(found) < len(parameters) or not own.issuperset(found):
+        known = ", ".join(text for field, text in PARAMETERS.items() if field in own)
+        if known:
+            raise FinchError("type", f"{name} takes in braces {known}")
+        message = f"{name} stores no indices and has no parameters"
+        raise FinchError("type", message, hint="take the braces out")
+    if kind is SparseCOO and "number" not in found:
         raise FinchError("type", "SparseCOO needs its number of modes", hint="SparseCOO{2}(...)")
-    index = types[0] if types else Int64
-    if not is_workspace:
-        return kind(lvl, index, *numbers)
-    if numbers[1:] and numbers[1] < 1:
-        raise FinchError("type", f"a capacity is at least 1, not {numbers[1]}")
-    modes, capacity, *_ = [*numbers, 0] if numbers else (1, 0)
-    return Workspace(lvl, index, modes, "".join(policies), capacity)
+    if found.get("capacity", 1) < 1:
+        raise FinchError("type", f"a capacity is at least 1, not {found['capacity']}")
+    return kind(args[0], **found)  # type: ignore[call-arg]
 
 
 def _leaf(kind: type[Level], parameters: tuple[Any, ...], args: tuple[Any, ...]) -> Level:

@@ -160,9 +160,7 @@ class Tensor(array_base.TensorBase):
                 ptr = np.append(0, np.cumsum(new))[ptr]
                 parts = sum_of(new, matrix.data, tensor.dtype), idx[new], ptr
                 return tensor.holding_matrix(scipy_sparse().csc_array(parts, tensor.shape))
-        found = np.empty((len(rows), len(values)), np.int64)
-        for own, row in zip(found, rows, strict=True):
-            own[:] = row
+        found = np.array(rows, np.int64).reshape(len(rows), len(values))
         return tensor.holding(found, values, duplicates)
 
     def holding_matrix(self, matrix: Any) -> Self:

@@ -259,7 +259,7 @@ def test_between_any_two_formats(source: str) -> None:
 @pytest.mark.parametrize(
     ("format", "words"),
     [
-        ("Dense(SparsePinpoint(Element(0.0)))", "one coordinate in each fiber"),
+        ("Dense(SparsePinpoint(Element(0.0)))", "a second coordinate, "),
         ("Dense(SparseInterval(Element(0.0)))", "second run"),
         ("LowerTriangular(Element(0.0))", "no place for an entry at (1, 2)"),
         ("Symmetric(Element(0.0))", "not symmetric"),

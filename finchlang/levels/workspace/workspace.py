@@ -83,10 +83,6 @@ class Workspace(Coordinates):
         apart = (lay.Loose(name, type) for name, type in batch)
         return (lay.Offsets("ptr", Int64), *self.coordinates, *apart)
 
-    @property
-    def parameters(self) -> list[Any]:
-        return [*super().parameters, *filter(None, (self.policy, self.capacity))]
-
     def combining(self, operator: Node | None) -> Workspace:
         """The level for a program that combines values by `operator`."""
         merges = not self.policy or not POLICIES[self.policy].has_all_places
