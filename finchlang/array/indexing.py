@@ -26,7 +26,7 @@ from finchlang.levels.level import level_of
 from finchlang.syntax import nodes as ast, types
 from finchlang.tensors.adopt import as_tensor
 from finchlang.tensors.array_base import ArrayMethods, is_whole
-from finchlang.tensors.take import taken
+from finchlang.tensors.convert import taken
 from finchlang.tensors.tensor import SwizzledTensor, Tensor
 
 __all__ = ["argmax", "argmin", "flip", "take"]

@@ -31,7 +31,6 @@ class OneBlock(Indexed):
     is_sequential = True
     out_of_order = SparseHash
     stores_fill = True
-    is_signed = True
 
     def region(self, host: Host, fiber: Fiber, size: Expr) -> tuple[Expr, Expr, Expr]:
         """(b, e, s): the coordinates b + 1 to e are stored, coordinate i at position s + i - b - 1."""

@@ -66,8 +66,6 @@ class Level:
     lists_entries: ClassVar[bool] = False
     #: whether coordinates that were not written may be stored too (then no Pattern may be below)
     stores_fill: ClassVar[bool] = False
-    #: whether the index type must be signed, since -1 stands where nothing is stored
-    is_signed: ClassVar[bool] = False
     #: whether `declare` reads the arrays, to clear only what was set
     clears_entries: ClassVar[bool] = False
     #: whether the lengths in use of a frozen tensor's arrays follow from sizes and counters
@@ -94,7 +92,8 @@ class Level:
             )
             hint = f"use {name}(Element(false)), or SparseList(Pattern())"
             raise FinchError("type", message, hint=hint)
-        if self.is_signed and self.index_type.kind != "int":
+        is_signed = any(isinstance(p, lay.Each) and p.empty == -1 for p in self.layout)
+        if is_signed and self.index_type.kind != "int":
             why = "it stores -1 where nothing is stored"
             raise FinchError("type", f"the index type of {name} must be signed: {why}")
 

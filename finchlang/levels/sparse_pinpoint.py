@@ -24,7 +24,6 @@ class SparsePinpoint(Indexed):
 
     layout = (lay.Coordinate("idx", empty=-1),)
     holds_any = False
-    is_signed = True
 
     def looplets(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:
         found = host.load(fiber.store.idx, fiber.position, "i", Int64)

@@ -1,7 +1,8 @@
-"""Conversion of tensors between formats, and copies that share no memory."""
+"""Conversion of tensors between formats, copies that share no memory, and parts at listed coordinates."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -9,13 +10,14 @@ import numpy as np
 from finchlang.base.errors import FinchError
 from finchlang.levels.element import differs
 from finchlang.levels.level import level_of
+from finchlang.levels.numpy_layout import pointers, ranges
 from finchlang.levels.pattern import Pattern
 from finchlang.levels.scalars import Scalar as ScalarLevel
 from finchlang.syntax.types import can_store, type_of_dtype
-from finchlang.tensors.adopt import as_tensor, is_scipy
+from finchlang.tensors.adopt import MANY, as_tensor, is_scipy, list_format
 from finchlang.tensors.array_base import LazyTensor, TensorBase, is_whole, size_text
 from finchlang.tensors.entries import chosen
-from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, is_compressed
+from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, is_compressed, scipy_sparse
 
 
 def convert(target: Any, source: Any) -> Any:
@@ -72,3 +74,42 @@ def copy_of(value: Any) -> Any:
     if isinstance(value, TensorBase):
         return value.copy()
     return list(value) if isinstance(value, list) else value
+
+
+def taken(tensor: Any, lists: Mapping[int, np.ndarray]) -> Any:
+    """The parts of a tensor at 0-based coordinates of some modes, an array for each, in their order and as
+    often as they are there. What is stored there is stored in the result. Takes time in proportion to
+    entries, not to pairs of coordinates."""
+    if isinstance(tensor, SwizzledTensor):
+        own = {mode: lists[k] for k, mode in enumerate(tensor._axes) if k in lists}
+        return SwizzledTensor(taken(tensor.body, own), tensor.permutation)
+    if is_compressed(tensor.format):
+        return _of_compressed(tensor, lists.get(0), lists.get(1))
+    shape = tuple([len(lists.get(k, range(size))) for k, size in enumerate(tensor.shape)])
+    coordinates, values = tensor.entries()
+    for mode, given in lists.items():
+        order = np.argsort(given, kind="stable")
+        first, last = (
+            np.searchsorted(given[order], coordinates[mode], s) for s in ("left", "right")
+        )
+        which, number = ranges(last - first)
+        coordinates, values = coordinates[:, which], values[which]
+        coordinates[mode] = order[first[which] + number]
+    are_dense = shape[-1] <= max(MANY, len(values)), False
+    element = tensor.format.element_type
+    format = list_format(element, tensor.order, tensor.fill, are_dense)
+    return Tensor(format, *shape).holding(coordinates, values)
+
+
+def _of_compressed(tensor: Tensor, rows: np.ndarray | None, columns: np.ndarray | None) -> Tensor:
+    _, lists, leaf = tensor._storage
+    ptr, idx, values, (height, width) = lists["ptr"], lists["idx"], leaf["val"], tensor.shape
+    if columns is not None:  # the others are not read
+        which, number = ranges(ptr[columns + 1] - ptr[columns])
+        places, width = ptr[columns][which] + number, len(columns)
+        ptr, idx, values = pointers(which, width), idx[places], values[places]
+    matrix = scipy_sparse().csc_array((values, idx, ptr), (height, width))
+    if rows is not None:
+        matrix = matrix[rows]
+        matrix.sort_indices()
+    return Tensor(tensor.format, *matrix.shape).holding_matrix(matrix)

@@ -1,20 +1,30 @@
-"""`split(A, k, m)`, a mode of a tensor as two, the first of which, of size m, runs fastest."""
+"""`split(A, k, m)`, a mode of a tensor as two, the first of which, of size m, runs fastest: a looplet nest
+over the mode is made one over blocks of it, and the payload at a block is a tensor with a nest over that.
+
+Coordinate i of block j is coordinate (j - 1) * m + i of the mode. Of sorted storage only the blocks
+that have an entry are visited, each between two of its positions.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 from finchlang.base.errors import FinchError
 from finchlang.base.records import record
-from finchlang.host import construct as code, ir
+from finchlang.host.construct import ONE, ZERO, add, compare, mul, op, sub
 from finchlang.host.interface import Host, fail_unless
+from finchlang.host.ir import Expr
+from finchlang.levels import looplets as lp
 from finchlang.levels.level import UPDATE, TensorLike, Uniform
-from finchlang.levels.looplets import map_payloads, set_end
 from finchlang.syntax.nodes import Call, Literal, Node, Value, Variable
 from finchlang.syntax.traversal import substitute, walk
-from finchlang.wrappers.block_projection import Looplets, Projection
 from finchlang.wrappers.broadcast import Around, Evaluate, Resolve
 
+#: makes a looplet nest that is read by a protocol
+Looplets = Callable[[Host, str | None], Node]
 #: the names of placeholders for settings begin with this
 PLACEHOLDER = "setting "
 
@@ -26,7 +36,7 @@ class LoopletNest(TensorLike):
 
     body: TensorLike
     modes: int
-    size: ir.Expr
+    size: Expr
     make: Looplets
     names: tuple[Node, ...] = ()
 
@@ -41,8 +51,8 @@ class LoopletNest(TensorLike):
     def mode(self) -> str:
         return self.body.mode
 
-    def extent(self, back: int = 0) -> tuple[ir.Expr, ir.Expr] | None:
-        return self.body.extent(back) if back else (code.ONE, self.size)
+    def extent(self, back: int = 0) -> tuple[Expr, Expr] | None:
+        return self.body.extent(back) if back else (ONE, self.size)
 
     def fill_value(self) -> Literal | None:
         return self.body.fill_value()
@@ -53,7 +63,7 @@ class LoopletNest(TensorLike):
     def uniform(self, value: Node) -> Node:
         return self.body.uniform(value)
 
-    def unfurl(self, host: Host, stop: ir.Expr | None, protocol: str | None) -> Node:
+    def unfurl(self, host: Host, stop: Expr | None, protocol: str | None) -> Node:
         return self.make(host, protocol)
 
 
@@ -68,7 +78,7 @@ class NestCall(Around):
         bindings = dict(zip(found.names, settings, strict=True))
 
         def make(host: Host, protocol: str | None) -> Node:
-            return map_payloads(lambda p: substitute(p, bindings), found.make(host, protocol))
+            return lp.map_payloads(lambda p: substitute(p, bindings), found.make(host, protocol))
 
         names = tuple(n for setting in settings for n in placeholders(setting))
         return replace(found, make=make, names=names)
@@ -88,22 +98,22 @@ class Split(Around):
         within = self.body.located(in_a_row)
         return within + 1 if within > self.body.order - self.at else within
 
-    def extent(self, back: int = 0) -> tuple[ir.Expr, ir.Expr] | None:
+    def extent(self, back: int = 0) -> tuple[Expr, Expr] | None:
         mode = self.order - back
         if mode == self.at:
-            return code.ONE, self._size()
+            return ONE, self._size()
         if mode == self.at + 1:
             if len(self.call.args) > 3:
-                return code.ONE, self.evaluate(self.call.args[3])
-            return code.ONE, code.op("idiv", self._whole(), self._size())
+                return ONE, self.evaluate(self.call.args[3])
+            return ONE, op("idiv", self._whole(), self._size())
         return self.body.extent(back - (mode < self.at))
 
-    def _size(self) -> ir.Expr:
+    def _size(self) -> Expr:
         return self.evaluate(self.call.args[2])
 
-    def _whole(self) -> ir.Expr:
+    def _whole(self) -> Expr:
         found = self.body.extent(self.body.order - self.at)
-        if found is None or found[0] is not code.ONE:
+        if found is None or found[0] is not ONE:
             message = "a mode that is split begins at 1 and has an end"
             raise FinchError("dimension", message, self.call.span)
         return found[1]
@@ -116,24 +126,24 @@ class Split(Around):
             return Uniform(value, (size,), self.mode)
         return Call(Variable("broadcast"), (within, Literal(self.at), Value(size)))
 
-    def unfurl(self, host: Host, stop: ir.Expr | None, protocol: str | None) -> Node:
+    def unfurl(self, host: Host, stop: Expr | None, protocol: str | None) -> Node:
         if self.order > self.at + 1:
-            return map_payloads(self.rest, self.body.unfurl(host, None, protocol))
+            return lp.map_payloads(self.rest, self.body.unfurl(host, None, protocol))
         own, whole = self._size(), self._whole()
         size = own
         if len(self.call.args) > 3:  # the program has checked the product of the sizes
-            size = code.op("max", own, code.ONE)
+            size = op("max", own, ONE)
             # a size of 0 is taken as 1: there are n blocks nevertheless
             if self.mode != UPDATE and size is not own:
-                whole = code.op("max", whole, self.evaluate(self.call.args[3]))
+                whole = op("max", whole, self.evaluate(self.call.args[3]))
         else:
-            parts = code.compare("eq", code.op("irem", whole, size), code.ZERO)
-            fits = code.op("and", code.compare("gt", size, code.ZERO), parts)
+            parts = compare("eq", op("irem", whole, size), ZERO)
+            fits = op("and", compare("gt", size, ZERO), parts)
             message = "a dimension of size {} does not split into parts of size {}"
             fail_unless(host, fits, "dimension", message, (whole, size), self.call.span)
 
         def looplets(host: Host, asked: str | None) -> Node:
-            return set_end(self.body.unfurl(host, None, asked or protocol), whole)
+            return lp.set_end(self.body.unfurl(host, None, asked or protocol), whole)
 
         def block(make: Looplets) -> Node:
             names = tuple(placeholders(self.call))
@@ -144,3 +154,214 @@ class Split(Around):
         if self.mode == UPDATE:
             return projection.written(looplets(host, protocol))
         return projection.of(looplets(host, protocol))
+
+
+@record
+class Projection:
+    """Makes nests over a mode nests over its blocks of `size`. `looplets(host, protocol)` makes the nest
+    over the whole mode again, and `block(looplets)` a tensor with looplets in its last mode."""
+
+    size: Expr
+    looplets: Looplets
+    block: Callable[[Looplets], Node]
+
+    def before(self, j: Expr) -> Expr:
+        """The last coordinate before block j."""
+        return mul(self.size, sub(j, ONE))
+
+    def whole(self, i: Expr) -> Expr:
+        """The last block that ends at coordinate i or before."""
+        return op("idiv", i, self.size)
+
+    def reach(self, i: Expr) -> Expr:
+        """The last block that begins at coordinate i or before."""
+        return op("idiv", add(i, sub(self.size, ONE)), self.size)
+
+    def blocks(self, make: Looplets) -> lp.Lookup:
+        """A lookup over blocks; in each is the nest that `make` gives, shifted."""
+
+        def at(host: Host, j: Expr) -> Node:
+            delta = sub(ZERO, host.let(self.before(j), "before"))
+            return self.block(lambda host, protocol: lp.Shift(make(host, protocol), delta))
+
+        return lp.Lookup(at)
+
+    def of(self, node: Any) -> Any:
+        """The nest over blocks for a nest over the mode; ends of spikes must be set."""
+        match node:
+            case lp.Run(Literal()):
+                return node
+            case lp.Lookup():
+                return self.blocks(lambda host, protocol: node)
+            case lp.Sequence(phases):
+                return self._sequence(phases)
+            case lp.Shift(body, delta):
+                return self.of(lp.shifted(body, delta))
+            case lp.Thunk() | lp.Switch() | lp.Choice():
+                return lp.rebuild(node, self.of)
+            case lp.Steps(stored=lp.Stored(fill=Literal()) as known):
+                return lp.delayed(lambda host: FilledBlocks(self, host, node, known).looplets(host))
+        return self.blocks(self.looplets)
+
+    def _sequence(self, phases: tuple[lp.Phase, ...]) -> lp.Sequence:
+        """For each phase, the blocks within it, then the block that it shares with the next."""
+        bodies = [phase.body for phase in phases]
+        steps = next((b for b in bodies if isinstance(b, lp.Steps)), None)
+        known = steps and steps.stored
+        fill = known.fill if known and known.are_points else None
+        is_filled = all(b is steps or (isinstance(b, lp.Run) and b.body == fill) for b in bodies)
+        parts: list[lp.Phase] = []
+        before: Expr = ZERO
+
+        def add_part(body: Node, stop: Expr | None) -> None:
+            nonlocal before
+            before = before if stop is None else op("max", before, stop)
+            parts.append(lp.Phase(body, None, stop and before))
+
+        for phase in phases:
+            body, stop = self.of(lp.set_end(phase.body, phase.stop)), phase.stop
+            if stop is None or phase is phases[-1]:  # it has all blocks if these are of size 0
+                add_part(body, None)
+            elif is_filled:  # entries describe a block that two phases share, too
+                add_part(body, self.reach(stop) if phase.body is steps else self.whole(stop))
+            else:
+                add_part(body, self.whole(stop))
+                add_part(self.blocks(self.looplets), self.reach(stop))
+        return lp.Sequence(tuple(parts))
+
+    def written(self, node: Any) -> Any:
+        """The nest over blocks for one that is written, which is entered and left once for all blocks."""
+        if isinstance(node, lp.Switch):
+            return lp.rebuild(node, self.written)
+
+        def preamble(host: Host) -> tuple[Node, Callable[[Host], None]]:
+            epilogues: list[Callable[[Host], None]] = []
+
+            def enter(node: Node) -> Node:
+                if isinstance(node, lp.Thunk):
+                    body, epilogue = node.preamble(host)
+                    epilogues.extend([epilogue] if epilogue else [])
+                    return enter(body)
+                is_around = isinstance(node, (lp.Shift, lp.Phase, lp.Sequence))
+                return lp.rebuild(node, enter) if is_around else node
+
+            def leave(host: Host) -> None:
+                for epilogue in reversed(epilogues):
+                    epilogue(host)
+
+            nest = enter(node)
+            return self.blocks(lambda host, protocol: nest), leave
+
+        return lp.Thunk(preamble)
+
+
+class FilledBlocks:
+    """A stepper over the blocks in which a stepper over stored positions has an entry. The current
+    block's entries begin at position `at` and end before position `end`."""
+
+    def __init__(self, projection: Projection, host: Host, steps: lp.Steps, known: Any):
+        self.projection, self.steps, self.known = projection, steps, known
+        self.is_listed = known.are_points and known.are_distinct
+        self.at, self.end = host.cell(known.start, "q"), host.cell(known.start, "end")
+        self.block = host.cell(ZERO, "block")
+        self.settle(host)
+
+    def settle(self, host: Host) -> None:
+        """Find the block of the position `at`, which is after the previous block."""
+        at = host.get(self.at)
+
+        def find() -> None:
+            first = self.projection.reach(self.known.entry(host, at)[0])
+            block = op("max", first, add(host.get(self.block), 1))
+            block = host.let(first if self.is_listed else block, "block")
+            host.set(self.block, block)
+            if self.is_listed:
+                host.set(self.end, self.after(host, at, block))
+
+        host.branch(compare("lt", at, self.known.stop), find)
+
+    def after(self, host: Host, q: Expr, block: Expr) -> Expr:
+        """The first position from q on whose entry reaches beyond a block."""
+        return self.known.locate(host, q, add(self.projection.before(add(block, 1)), 1))
+
+    def seek(self, host: Host, j: Expr) -> None:
+        host.set(self.at, self.after(host, host.get(self.at), sub(j, ONE)))
+        host.set(self.block, sub(j, ONE))
+        self.settle(host)
+
+    def next(self, host: Host) -> None:
+        if self.is_listed:
+            host.set(self.at, host.get(self.end))
+        else:
+            host.set(self.at, self.after(host, host.get(self.at), host.get(self.block)))
+        self.settle(host)
+
+    def body(self, host: Host) -> Node:
+        def spike(host: Host) -> Node:
+            if self.is_listed:
+                block = self.projection.block(self.entries(host))
+            else:
+                blocks = self.projection.blocks(self.projection.looplets)
+                block = blocks.body(host, host.get(self.block))
+            return lp.Spike(self.known.fill, block)
+
+        return lp.delayed(spike)
+
+    def looplets(self, host: Host) -> Node:
+        """The stepper up to the last block with an entry, then fill."""
+        reach, last = self.projection.reach, self.steps.last
+        kind = lp.Jumper if isinstance(self.steps, lp.Jumper) else lp.Stepper
+        parts = self.seek, lambda host: host.get(self.block), self.body, self.next
+        steps: Any = kind(*parts, first=reach(self.steps.first))
+        if last is not None:
+            return replace(steps, last=reach(last))
+        known, cell = self.known, host.cell(ZERO, "last")
+        is_any = compare("lt", known.start, known.stop)
+        final = sub(known.stop, ONE)
+
+        def find() -> None:
+            i = known.entry(host, final)[1]
+            found = partial(host.set, cell, reach(i))
+            # in a slice, positions before its first element have the coordinate 0, and no block
+            found() if self.is_listed else host.branch(compare("lt", ZERO, i), found)
+
+        host.branch(is_any, find)
+        last = host.get(cell)
+        steps = replace(steps, last=last)
+        return lp.Sequence((lp.Phase(steps, stop=last), lp.Phase(lp.Run(known.fill))))
+
+    def entries(self, host: Host) -> Looplets:
+        """The looplets of the current block: its positions with fill between them."""
+        known, start, stop = self.known, host.get(self.at), host.get(self.end)
+        size, is_led = self.projection.size, isinstance(self.steps, lp.Jumper)
+        before = host.let(self.projection.before(host.get(self.block)), "before")
+
+        def looplets(host: Host, protocol: str | None) -> Node:
+            if protocol == "follow":
+                return lp.Shift(self.projection.looplets(host, protocol), sub(ZERO, before))
+            kind = lp.Jumper if protocol == "gallop" or (is_led and not protocol) else lp.Stepper
+            return lp.delayed(lambda host: between(host, kind))
+
+        def between(host: Host, kind: type[lp.Steps]) -> Node:
+            cell = host.cell(start, "q")
+            last = sub(known.coordinate(host, sub(stop, ONE)), before)
+            last = host.let(last, "last", upper=size)
+
+            own = replace(known, start=start, stop=stop, at=cell)
+
+            def spike(host: Host) -> Node:
+                payload = known.entry(host, own.here(host))[2](host)
+                return lp.Spike(known.fill, payload, is_stored=True)
+
+            steps: Any = kind(
+                lambda host, i: own.go(host, known.locate(host, own.here(host), i)),
+                lambda host: known.coordinate(host, own.here(host)),
+                lambda host: lp.delayed(spike),
+                lambda host: own.go(host, add(own.here(host), 1)),
+                stored=own,
+            )
+            local: Any = lp.shifted(steps, sub(ZERO, before))
+            local = replace(local, last=last, first=ONE)
+            return lp.Sequence((lp.Phase(local, stop=last), lp.Phase(lp.Run(known.fill))))
+
+        return looplets

@@ -55,7 +55,6 @@ class Workspace(Coordinates):
     OUTERMOST = "Workspace is the outermost level of a tensor, not below another"
 
     def __post_init__(self) -> None:
-        super().__post_init__()
         if not isinstance(self.lvl, Element):
             modes = self.number + self.lvl.modes
             hint: str | None = f"one of as many modes: Workspace{{{modes}}}(...)"
@@ -68,6 +67,7 @@ class Workspace(Coordinates):
             hint = f"policies: {', '.join(POLICIES)}"
             raise FinchError("unknown name", f"there is no policy {self.policy}", hint=hint)
         check_capacity(self.policy, self.capacity)
+        super().__post_init__()
 
     @cached_property
     def layout(self) -> lay.Layout:  # type: ignore[override]
