@@ -57,8 +57,7 @@ class Level:
     is_dense: ClassVar[bool] = False
     #: whether coordinates may be without an entry and so have the fill
     has_gaps: ClassVar[bool] = True
-    #: whether its modes have the same size; whether its first and last coordinate may be exchanged
-    is_square: ClassVar[bool] = False
+    #: whether its first and last coordinate may be exchanged
     is_symmetric: ClassVar[bool] = False
     #: whether a fiber can hold entries at any coordinates
     holds_any: ClassVar[bool] = True

@@ -24,7 +24,6 @@ class PackBits(RunList):
     into literal regions.
     """
 
-    has_gaps = False
     layout = (*RunList.layout, lay.Offsets("ofs", while_written=lay.NOTHING, is_held=True))
     counts_lengths = False  # no counter has the number of regions
 

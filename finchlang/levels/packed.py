@@ -42,7 +42,6 @@ class Packed(Level):
     lvl: Level
 
     layout = (HalfSquare(),)
-    is_square = True
     stores_fill = True
     holds_any = False
 

@@ -8,8 +8,7 @@ from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels.level import UPDATE, Fiber, Level, Storage
 from finchlang.levels.looplets import Run
-from finchlang.syntax.nodes import Literal, Node
-from finchlang.syntax.types import Type
+from finchlang.syntax.nodes import Node
 
 
 def refused(fiber: Fiber, message: str, values: tuple[Expr, ...]) -> Fiber:
@@ -33,12 +32,8 @@ class Refusal(Level):
         return "Refusal()"
 
     @property
-    def fill(self) -> Literal:
-        return self.leaf_level.fill
-
-    @property
-    def element_type(self) -> Type:
-        return self.leaf_level.element_type
+    def leaf(self) -> Level:
+        return self.leaf_level
 
     def unfurl(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:
         return Run(replace(fiber, dims=fiber.dims[:-1]))

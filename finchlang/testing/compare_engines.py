@@ -16,6 +16,7 @@ import numpy as np
 from finchlang.base.errors import FinchError, Note
 from finchlang.base.records import record
 from finchlang.calls.runner import KernelEvent, Observer
+from finchlang.levels.packed import Packed
 from finchlang.python.session import Session
 from finchlang.tensors.formats import LEVELS
 from finchlang.testing.compare_stored import as_array, same, stored_differences, unsound
@@ -28,7 +29,7 @@ ERROR = "the error"
 #: What is let through where all ways but the denotation, which has no formats, end with the same kind of
 #: error: by name, the errors. Windows are looked at as a whole by the others, and by the denotation at the
 #: places that are needed.
-_SQUARE = "|".join(name for name, level in LEVELS.items() if level.is_square)
+_SQUARE = "|".join(name for name, level in LEVELS.items() if issubclass(level, Packed))
 LET_THROUGH = {
     "a format that is not written in this order": "access order: ",
     "a format that is square": rf"\w+: ({_SQUARE}) is square,",

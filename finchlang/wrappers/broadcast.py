@@ -80,11 +80,8 @@ class Toeplitz(Around):
         return self.body.extent(back - (mode < self.at))
 
     def rest(self, payload: Node) -> Node:
-        if payload == _MISSING:
-            return payload
-        if isinstance(payload, (Literal, Value)):
-            payload = self.body.uniform(payload)
-        return Call(self.call.op, (payload, *self.call.args[1:]), span=self.call.span)
+        is_value = isinstance(payload, (Literal, Value)) and payload != _MISSING
+        return Around.rest(self, self.body.uniform(payload) if is_value else payload)
 
     def unfurl(self, host: Host, stop: ir.Expr | None, protocol: str | None) -> Node:
         if self.at < self.body.order:
