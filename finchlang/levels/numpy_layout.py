@@ -217,7 +217,7 @@ def packed(layout: Layout, given: Given, name: str) -> tuple[ByName, np.ndarray,
     if roles.ptr is None and second.any():
         k = np.argmax(second)
         one, other = (f"{first[q] + 1}:{last[0][q] + 1}" for q in (k, k + 1))
-        what = "coordinate" if contents is None else "run of equal neighbours"
+        what = "coordinate" if contents is None else "run"
         message = f"a second {what}, {other}, for a fiber of a {name}, which stores one, here {one}"
         raise FinchError("access order", message, hint="use SparseList")
     if roles.begins == lay.FIRST:

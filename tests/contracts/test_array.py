@@ -384,7 +384,7 @@ def large() -> Any:
         (
             lambda m: xp.asarray([1.0, 0, 2], format="SparseInterval(Element(0.0))"),
             FinchError,
-            "a second run of equal neighbours, 3:3, for a fiber .* stores one, here 1:1",
+            "a second run, 3:3, for a fiber .* stores one, here 1:1",
         ),
         (lambda m: m[:0].max(), ValueError, "no elements"),
         (lambda m: m + np.ones(3), ValueError, "do not broadcast"),
