@@ -19,16 +19,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import takewhile
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from finchlang.base.records import record
 from finchlang.host.construct import FALSE, ONE, TRUE, ZERO, add, compare, const, mul, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Cell, Expr
 from finchlang.syntax.types import Int64, Type
-
-if TYPE_CHECKING:
-    from finchlang.levels.level import Storage
 
 #: what an array of offsets holds while its level is written: how many items each item becomes, to be added
 #: up by freezing; the offsets already; or nothing, as freezing makes it
@@ -121,6 +118,14 @@ ByName = dict[str, Any]
 OfBoth = Callable[[Expr, Expr], Any]
 
 
+class Arrays(Protocol):
+    @property
+    def buffers(self) -> dict[str, Buffer]: ...
+
+    @property
+    def counters(self) -> dict[str, Cell]: ...
+
+
 def arrays(layout: Layout) -> Iterator[StoredArray]:
     """All arrays, including those of separate chains."""
     for part in layout:
@@ -140,7 +145,7 @@ def offsets(layout: Layout) -> list[Offsets]:
     return [part for part in layout if isinstance(part, Offsets)]
 
 
-def coordinates(store: Storage, layout: Layout) -> list[Buffer]:
+def coordinates(store: Arrays, layout: Layout) -> list[Buffer]:
     """The buffers of coordinates, first mode first."""
     return [store.buffers[part.name] for part in arrays(layout) if isinstance(part, Coordinate)]
 
@@ -149,7 +154,7 @@ def coordinates(store: Storage, layout: Layout) -> list[Buffer]:
 
 
 def assembled(
-    host: Host, store: Storage, layout: Layout, dims: Any, start: Expr, stop: Expr
+    host: Host, store: Arrays, layout: Layout, dims: Any, start: Expr, stop: Expr
 ) -> tuple[Expr, Expr] | None:
     """Make the fibers at start..stop (both included), empty. Gives their first and last position in the
     child, or None if positions are made only when entries are written."""
@@ -175,7 +180,7 @@ def assembled(
     return first
 
 
-def frozen(host: Host, store: Storage, layout: Layout, dims: Any, count: Expr) -> Expr:
+def frozen(host: Host, store: Arrays, layout: Layout, dims: Any, count: Expr) -> Expr:
     """Turn the counts of `count` fibers into offsets. Gives the number of positions in the child."""
     for part in layout:
         if isinstance(part, Offsets):
@@ -204,7 +209,7 @@ def accumulate(host: Host, counts: Buffer, count: Expr) -> None:
 
 def positions(
     host: Host,
-    store: Storage,
+    store: Arrays,
     layout: Layout,
     dims: Any,
     count: Expr,
@@ -225,7 +230,7 @@ def positions(
 
 
 def equal(
-    host: Host, store: Storage, layout: Layout, dims: Any, p: Expr, q: Expr, child: OfBoth
+    host: Host, store: Arrays, layout: Layout, dims: Any, p: Expr, q: Expr, child: OfBoth
 ) -> Expr:
     """Whether the frozen items p and q are equal; `child` compares two positions of the child. It is not
     called for empty items, whose positions there may hold anything."""
@@ -269,7 +274,7 @@ def equal(
     )
 
 
-def _range(host: Host, store: Storage, part: Offsets, k: Expr) -> tuple[Expr, Expr]:
+def _range(host: Host, store: Arrays, part: Offsets, k: Expr) -> tuple[Expr, Expr]:
     """The range of items that item k becomes; the second is not included."""
     array = store.buffers[part.name]
     return host.load(array, k, "start", Int64), host.load(array, add(k, 1), "stop", Int64)
@@ -289,7 +294,7 @@ def _all_equal(host: Host, first: Expr, other: Expr, count: Expr, test: OfBoth) 
 
 
 def move(
-    host: Host, store: Storage, layout: Layout, dims: Any, source: Expr, target: Expr, child: OfBoth
+    host: Host, store: Arrays, layout: Layout, dims: Any, source: Expr, target: Expr, child: OfBoth
 ) -> None:
     """Move the frozen item `source` down to `target` <= `source`. The items before `target` are in their
     final place, so its range begins where theirs ends. Items in the order they were made in stay."""
@@ -341,9 +346,9 @@ def alike(layout: Layout, other: Layout) -> bool:
 
 def copied(
     host: Host,
-    store: Storage,
+    store: Arrays,
     layout: Layout,
-    source: Storage,
+    source: Arrays,
     other: Layout,
     dims: Any,
     count: Expr,
