@@ -22,11 +22,10 @@ from finchlang.calls.compile_cache import Signature
 from finchlang.calls.workspace_choice import spans
 from finchlang.host import interrupts, ir
 from finchlang.host.engine import Machine, OneByOne, Rule, Tracer
-from finchlang.host.executing import ExecutingHost, run_residual
+from finchlang.host.executing import ExecutingHost, RememberingHost, run_residual
 from finchlang.host.inspecting import Shielded
 from finchlang.host.interface import Host
 from finchlang.host.recording import ResidualHost, no_collection
-from finchlang.host.remembering import RememberingHost
 from finchlang.host.verify import verified
 from finchlang.levels.level import Level
 from finchlang.levels.workspace import POLICIES

@@ -18,11 +18,10 @@ from finchlang.base.records import record
 from finchlang.calls.arguments import ARRAYS, COUNTERS, KIND, SHAPE, describe
 from finchlang.host.construct import const
 from finchlang.host.engine import Applied, Machine, OneByOne
-from finchlang.host.executing import ExecutingHost, run_code
+from finchlang.host.executing import ExecutingHost, RememberingHost, run_code
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Expr, Var
 from finchlang.host.recording import ResidualHost
-from finchlang.host.remembering import RememberingHost
 from finchlang.levels.level import READ, Level, TensorLike
 from finchlang.rules.base.state import State
 from finchlang.rules.table import rules

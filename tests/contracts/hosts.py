@@ -13,10 +13,9 @@ import numpy as np
 from finchlang.base.errors import BUG, Bug, FinchError
 from finchlang.calls.undo import Undoing
 from finchlang.host.construct import op
-from finchlang.host.executing import ExecutingHost, run_residual
+from finchlang.host.executing import ExecutingHost, RememberingHost, run_residual
 from finchlang.host.ir import Buffer, Cell, Expr, Procedure, Residual, Var
 from finchlang.host.recording import ResidualHost
-from finchlang.host.remembering import RememberingHost
 from finchlang.host.verify import check
 from finchlang.native.compiled_kernel import NativeKernel
 from finchlang.native.jit import compile_residual

@@ -16,9 +16,8 @@ from hypothesis import given, settings, strategies as st
 
 from finchlang.base.errors import Bug
 from finchlang.host.construct import ONE, ZERO, cast, const, op
-from finchlang.host.executing import ExecutingHost
+from finchlang.host.executing import ExecutingHost, RememberingHost
 from finchlang.host.ir import COMPARISONS, OPS, Expr, Op, Var
-from finchlang.host.remembering import RememberingHost
 from finchlang.syntax.types import TYPES, Bool, Float32, Float64, Int32, Int64, Type, UInt64
 
 pytestmark = pytest.mark.optimised
