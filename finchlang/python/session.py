@@ -61,7 +61,7 @@ class Session(Runner):
         is_staged = staging and engine in UNITS and (observer is None or observer.stages)
         runner = self if is_staged else None
         self._evaluator = evaluator(self._run_kernel, output or sys.stdout.write, runner)
-        self._alone: dict[str, KernelNode] = {}  # unnamed scripts of one kernel, by their text
+        self._known: dict[str, Node] = {}  # unnamed scripts, or their one kernel, by their text
 
     # ------------------------------------------------------------------------------------ variables
 
@@ -104,16 +104,18 @@ class Session(Runner):
         script's in messages. Raises FinchError."""
         if not isinstance(text, str):
             raise FinchError("type", f"a script is a text, not a {type(text).__name__}")
-        known = self._alone.get(text) if name is INPUT else None  # loops run a text again
-        if known is not None:
+        known = self._known.get(text) if name is INPUT else None  # loops run a text again
+        if isinstance(known, KernelNode):
             return self._run_kernel(known, self.environment)
+        if known is not None:
+            return self.execute(known)
         script = script_of(text, name)
         if SIGNS.search(text):
             for note in doubtful(script):
                 self.noted(note)
         alone = script.statements[0] if len(script.statements) == 1 else None
-        if isinstance(alone, KernelNode) and name is INPUT:
-            keep(self._alone, text, alone, SITES)
+        if name is INPUT:
+            keep(self._known, text, alone if isinstance(alone, KernelNode) else script, SITES)
         return self.execute(script)
 
     def execute(self, script: Node) -> Any:

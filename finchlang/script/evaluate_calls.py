@@ -296,8 +296,9 @@ class Calls(Expressions):
             whole = function.whole = function.whole or StagedLoop(function.definition)
             # calls of the function within are not counted, and must not be too many
             if whole.is_tried(environment) and self.depth < CALL_DEPTH // 2:
-                # leaves by `Leave` if it is done
-                loops.rounds(whole, environment, None, whole.pays())
+                done = loops.rounds(whole, environment)
+                if isinstance(done, Leave):
+                    return done.value
                 whole.went_on()
             whole.rounds += 1
         return function.body(environment)

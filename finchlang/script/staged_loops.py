@@ -253,6 +253,8 @@ class RunOfLoop:
                 range, within = loop.given(self.found, environment)
                 if range is not None or count is None:
                     done = loops.rounds(loop, within, range and range.after(round), pays)
+        if isinstance(done, Leave):
+            raise done
         if done is None:
             loop.rounds += 1
             loops.rounds_begun += 1
@@ -297,7 +299,7 @@ class StagedLoops:
         type = np.dtype(object)
         while type != loop.type:  # which is found where it is compiled
             type, hidden[FOUND], hidden[COUNT] = loop.type, np.empty(total, loop.type), 0
-            if self.rounds(loop, within, FinchRange(1, 1, counts[-1])) == OVER:
+            if self.rounds(loop, within, FinchRange(1, 1, counts[-1]), True) == OVER:
                 found: np.ndarray = hidden[FOUND]
                 return found if hidden[COUNT] == total else found[: hidden[COUNT]].copy()
         return None
@@ -339,12 +341,12 @@ class StagedLoops:
         loop: StagedLoop,
         environment: Environment,
         left: FinchRange | None = None,
-        may_make: bool = True,
-    ) -> int | None:
-        """How many rounds of the loop were done now, OVER for all of them; of one over a range what is
-        `left` of it. None if none can be, or, without `may_make`, only by a new variant. If fewer are done,
-        the next one fails, or cannot be done whole. Raises FinchError of kind interrupted; all is then as
-        before this call."""
+        may_make: bool | None = None,
+    ) -> int | Leave | None:
+        """How many rounds of the loop were done now, OVER for all of them, or the `return` that left it; of
+        one over a range what is `left` of it. None if none can be, or only by a new variant that is not to
+        be made, by default if it does not pay. If fewer are done, the next one fails, or cannot be done
+        whole. Raises FinchError of kind interrupted; all is then as before this call."""
         if is_calling() or self.runner.engine not in UNITS:
             return None
         if id(loop) not in self.known:
@@ -352,33 +354,25 @@ class StagedLoops:
         step = 1 if left is None else step_of(loop, left)
         for is_new in False, True:
             with one_call_at_a_time:
-                try:
-                    found = self.variant(loop, environment, step)
-                except FinchError:  # a value is not sound, which a round that uses it tells
-                    return None
-                if found is not None:
-                    variant, arguments = found
-                    if variant.kernel is None:
+                for at, variant in enumerate(loop.variants):
+                    try:
+                        arguments = variant.arguments(environment) if variant.step == step else None
+                    except FinchError:  # a value is not sound, which a round that uses it tells
                         return None
-                    written = variant.kernel.written
-                    loop.apart = why_not(variant.kernel, arguments) if written else ""
-                    if loop.apart:
+                    if arguments is None:
+                        continue
+                    if at:
+                        loop.variants.insert(0, loop.variants.pop(at))
+                    kernel = variant.kernel
+                    loop.apart = why_not(kernel, arguments) if kernel and kernel.written else ""
+                    if kernel is None or loop.apart:
                         return None
                     return self.run(variant, arguments, environment, left, bool(loop.names))
+            if may_make is None:
+                may_make = loop.pays()
             # outside of the lock, as kernels are
             if is_new or not may_make or not self.compiled(loop, environment, left, step):
                 break
-        return None
-
-    def variant(
-        self, loop: StagedLoop, environment: Environment, step: int | None
-    ) -> tuple[Variant, list[Any]] | None:
-        for at, variant in enumerate(loop.variants):
-            arguments = variant.arguments(environment) if variant.step == step else None
-            if arguments is not None:
-                if at:
-                    loop.variants.insert(0, loop.variants.pop(at))
-                return variant, arguments
         return None
 
     def compiled(
@@ -435,7 +429,7 @@ class StagedLoops:
         environment: Environment,
         left: FinchRange | None,
         is_whole: bool = False,
-    ) -> int:
+    ) -> int | Leave:
         """Run the unit. If a round fails, those before it are done once more, unless all are done or none
         (`is_whole`), and it is left to the loop: an error is then what it is in the script, and what was
         done before it stays."""
@@ -455,7 +449,7 @@ class StagedLoops:
                     name.where(environment)[name.name] = found[name.result]
             if variant.leave is not None and found.get(RETURNED):
                 node, tell = variant.leave
-                raise Leave(node, tell(found))
+                return Leave(node, tell(found))
             return done
         return 0
 
