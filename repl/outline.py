@@ -1,5 +1,5 @@
-"""The names that a text binds, and their scopes, by tokens alone: texts that are being typed do not
-parse."""
+"""The names that a text binds, and their scopes, as its program has them: the program of the lines that
+parse, in a text that is being typed."""
 
 from __future__ import annotations
 
@@ -7,28 +7,18 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
+from typing import Any
 
-from pygments.token import (
-    Comment,
-    Keyword,
-    Name,
-    Number,
-    Operator,
-    Punctuation,
-    String,
-    Text,
-    _TokenType,
-)
+from pygments.token import Comment, Keyword, Name, Number, String, Text, _TokenType
 
-from .highlight import KEYWORDS, OPENERS, FinchLexer
+from finchlang.syntax.traversal import EnoughFrames
+
+from .highlight import KEYWORDS, FinchLexer
 
 _OPENING, _CLOSING = ("(", "[", "{"), (")", "]", "}")
-#: what opens a function
-_FUNCTIONS = ("function", "do", "->")
-#: words after which an expression goes on in the next line, besides operators
-_GOES_ON = ("=", "->", "in", "∈", ",", "?", ":")
-#: what an assignment or a parameter may follow, besides the start of a line
-_BEGINNINGS = ("begin", "else", "let", "for", ";", ",")
+#: how many faults of a text are left out
+MOST = 20
 
 
 @dataclass(frozen=True)
@@ -55,8 +45,8 @@ class Word:
 
 @dataclass
 class Scope:
-    """A stretch of text with names of its own, as a function, a loop or a `let`, or in brackets; `word` is
-    what opens it, and of a function without the word `function` it is `->`."""
+    """A stretch of text with names of its own; `word` is "function", "for" or "let", and empty for the
+    whole text."""
 
     word: str
     start: int
@@ -87,10 +77,16 @@ class Outline:
         self.words = list(_words(text))
         self.bindings: list[Binding] = []
         self._by_name: dict[str, list[Binding]] = {}
-        self._functions: list[Scope] = []
-        self.scopes: list[Scope] = []
-        self._silent_free = [word for word in self.words if not word.is_silent]
-        self._read(self._silent_free)
+        self._labels: set[int] = set()
+        self._declared: list[tuple[Any, Scope]] = []
+        self._spoken = [word for word in self.words if not word.is_silent]
+        self._starts = [0, *(found.end() for found in re.finditer("\n", text))]
+        with EnoughFrames():
+            self._read(_tree(text), Scope("", -1))
+        self._join()
+        for tensor, scope in self._declared:  # of the kernel's own
+            if self.meaning(tensor.name, self._at(tensor)) is None:
+                self._bind(tensor.name, self._at(tensor), "variable", scope)
 
     def word_at(self, offset: int) -> Word | None:
         """The word at or right before a place; a name or keyword if one touches it."""
@@ -135,14 +131,14 @@ class Outline:
         return [w for w in same if self._scope_of(w) is own and not self._is_label(w)]
 
     def label(self, name: str) -> Word | None:
-        same = (w for w in self._silent_free if w.is_name and w.text == name)
+        same = (w for w in self._spoken if w.is_name and w.text == name)
         return next((w for w in same if self._is_label(w)), None)
 
     def call_around(self, offset: int) -> tuple[str, int] | None:
         """The function in whose brackets a place is, and how many arguments end before it, if any."""
         opened: list[tuple[str, int]] = []
         before: Word | None = None
-        for word in self._silent_free:
+        for word in self._spoken:
             if word.end > offset:
                 break
             if word.text in _OPENING:
@@ -160,16 +156,8 @@ class Outline:
         return None if found is None else found.scope
 
     def _is_label(self, word: Word) -> bool:
-        """Whether a word names a keyword argument of a call, or a field, and so no variable."""
-        k = bisect_left(self._silent_free, word.at, key=lambda w: w.at)
-        before, after = (self._silent_free[j : j + 1] for j in (max(k - 1, 0), k + 1))
-        if k and before[0].text == "." and before[0].end == word.at:
-            return True
-        is_keyword = k and after and after[0].text == "=" and before[0].text in ("(", ",", ";")
-        if not is_keyword or any(b.at == word.at for b in self._by_name.get(word.text, ())):
-            return False
-        inside = [s for s in self.scopes if s.start < word.at <= s.end]
-        return max(inside, key=lambda s: s.start).word in ("(", "{")
+        """Whether a word names a keyword argument of a call, and so no variable."""
+        return word.at in self._labels
 
     def comment_before(self, offset: int) -> str:
         lines = self.text[:offset].split("\n")[:-1]
@@ -180,155 +168,131 @@ class Outline:
 
     # --------------------------------------------------------------------------------- reading
 
-    def _read(self, words: list[Word]) -> None:
-        """Find scopes and bindings in one pass; scopes end with their `end` or bracket."""
-        scope = Scope("", -1)
-        self.scopes.append(scope)
-        self._functions.append(scope)
-        open_scopes = [scope]
-        declared: list[tuple[Word, Scope]] = []
-        for k, word in enumerate(words):
-            scope = open_scopes[-1]
-            if word.kind is Keyword and word.text in OPENERS:
-                in_brackets = scope.word in _OPENING  # there `for` and `if` have no `end`
-                if not (in_brackets and word.text in ("for", "if")):
-                    open_scopes.append(self._open(word, scope))
-                if word.text == "do":
-                    self._bind_line(words, k + 1, open_scopes[-1])
-                if word.text == "function":
-                    self._function(words, k, scope, open_scopes[-1])
-            elif word.kind is Keyword and word.text == "end":
-                if len(open_scopes) > 1 and scope.word in OPENERS:
-                    open_scopes.pop().end = word.end
-            elif word.kind is Punctuation and word.text in _OPENING:
-                open_scopes.append(self._open(word, scope))
-            elif word.kind is Punctuation and word.text in _CLOSING:
-                if len(open_scopes) > 1 and scope.word in _OPENING:
-                    open_scopes.pop().end = word.end
-            elif word.text in ("=", "∈", "in"):
-                self._assignment(words, k, scope)
-            elif word.text == ".=" and k and words[k - 1].is_first and words[k - 1].is_name:
-                declared.append((words[k - 1], self._home(words[k - 1].at)))
-            elif k and words[k - 1].text == "catch" and word.is_name and not word.is_first:
-                self._bind(word, "variable", scope)
-            elif word.text == "->" and k:
-                self._lambda(words, k, scope)
-        self._join()
-        for word, scope in declared:  # a tensor of the kernel's own
-            if self.meaning(word.text, word.at) is None:
-                self._bind(word, "variable", scope)
+    def _read(self, node: Any, scope: Scope) -> None:
+        """Find the bindings in a part of the program that stands in a scope."""
+        from finchlang.syntax import nodes as ast, traversal as trees
 
-    def _open(self, word: Word, parent: Scope, end: int = 1 << 60) -> Scope:
-        scope = Scope(word.text, word.at, end, parent)
-        self.scopes.append(scope)
-        if word.text in _FUNCTIONS:
-            self._functions.append(scope)
-        return scope
+        inner, inside = scope, list(trees.children(node))
+        match node:
+            case ast.Function(name, parameters):
+                found = self._after(name, self._at(node))
+                self._bind(name, found.at, "function", _home(scope))
+                inner = self._scope("function", found.end, node, scope)
+                self._parameters(parameters, found.end, inner)
+            case ast.Lambda(parameters):
+                inner = self._scope("function", self._at(node), node, scope)
+                self._parameters(parameters, inner.start, inner)
+            case ast.For(variable, iterable, names=own):
+                inner = self._scope("for", self._at(node), node, scope)
+                self._indices(own or (variable,), iterable, inner)
+            case ast.Comprehension(_, names, iterables):
+                inner = self._scope("for", self._at(node), node, scope)
+                for own, iterable in zip(names, iterables, strict=True):
+                    self._indices(own, iterable, inner)
+            case ast.Loop(index, extent):
+                inner = self._scope("for", self._at(node), node, scope)
+                self._bind(index.name, self._at(index), "index", inner, self._end(extent))
+            case ast.Local(values):
+                inner = self._scope("let", self._at(node), node, scope)
+                for name, value in values:
+                    at = self._before(name, self._at(value)).at
+                    self._bind(name, at, "variable", inner, self._end(value))
+            case ast.Define(variable, value):
+                inner = self._scope("let", self._at(node), node, scope)
+                self._bind(variable.name, self._at(variable), "variable", inner, self._end(value))
+            case ast.Try(_, name, handler) if name:
+                within = self._scope("let", self._at(handler), handler, scope)
+                self._bind(name, self._after(name, within.start).at, "variable", within)
+            case ast.Let(targets):
+                for target in targets:
+                    if isinstance(target, ast.Variable):
+                        self._bind(target.name, self._at(target), "variable", _home(scope))
+            case ast.Declare(tensor):
+                self._declared.append((tensor, _home(scope)))
+            case ast.KeywordCall(_, _, keywords):
+                self._labels |= {self._before(n, self._at(value)).at for n, value in keywords}
+        for child in inside:
+            self._read(child, inner)
 
-    def _bind(self, word: Word, kind: str, scope: Scope, until: int = 0) -> None:
-        self.bindings.append(Binding(word.text, word.at, kind, scope, until))
-        self._by_name.setdefault(word.text, []).append(self.bindings[-1])
+    def _at(self, node: Any) -> int:
+        return self._starts[node.span.line - 1] + node.span.column - 1
 
-    def _home(self, at: int) -> Scope:
-        """The scope that an assignment binds in: the function around it, or the whole text. Places come in
-        order, so what has ended is left out."""
-        self._functions = [s for s in self._functions if at <= s.end]
-        return max((s for s in self._functions if s.start < at), key=lambda s: s.start)
+    def _end(self, node: Any) -> int:
+        line, column = node.span.end
+        is_open = line > len(self._starts)  # its `end` is not typed yet
+        return len(self.text) if is_open else self._starts[line - 1] + column - 1
+
+    def _after(self, name: str, at: int) -> Word:
+        """The first word of a name from a place on."""
+        k = bisect_left(self._spoken, at, key=lambda w: w.at)
+        found = (w for w in self._spoken[k:] if w.text == name)
+        return next(found, Word(len(self.text), Name, "", False))
+
+    def _before(self, name: str, at: int) -> Word:
+        """The last word of a name before a place."""
+        k = bisect_left(self._spoken, at, key=lambda w: w.at)
+        return next(w for w in reversed(self._spoken[:k]) if w.text == name)
+
+    def _scope(self, word: str, start: int, node: Any, parent: Scope) -> Scope:
+        return Scope(word, start, self._end(node), parent)
+
+    def _bind(self, name: str, at: int, kind: str, scope: Scope, until: int = 0) -> None:
+        self.bindings.append(Binding(name, at, kind, scope, until))
+        self._by_name.setdefault(name, []).append(self.bindings[-1])
+
+    def _parameters(self, names: tuple[str, ...], at: int, scope: Scope) -> None:
+        for name in names:
+            found = self._after(name, at)
+            if found.at < scope.end:  # `>(a)` has a parameter that is not written
+                self._bind(name, found.at, "parameter", scope)
+                at = found.end
+
+    def _indices(self, names: tuple[str, ...], iterable: Any, scope: Scope) -> None:
+        """Bind the names of a loop, which stand before what it runs over."""
+        at = self._at(iterable)
+        for name in reversed(names):
+            at = self._before(name, at).at
+            self._bind(name, at, "index", scope, self._end(iterable))
 
     def _join(self) -> None:
         """An assignment in a function changes a variable of a function around it, if that has one."""
         for bindings in self._by_name.values():
             for binding in sorted(bindings, key=lambda b: b.scope.start):
-                if binding.kind == "variable" and binding.scope.word in _FUNCTIONS:
+                if binding.kind == "variable" and binding.scope.word == "function":
                     inside = binding.scope.start - 1
                     scopes = (b.scope for b in bindings if b.scope.word and b.scope.has(inside))
                     binding.scope = max(scopes, key=lambda s: s.start, default=binding.scope)
 
-    def _function(self, words: list[Word], k: int, outer: Scope, inner: Scope) -> None:
-        """`function f(x, y)`: binds the name in the scope around it, the parameters within."""
-        if k + 1 < len(words) and words[k + 1].is_name:
-            self._bind(words[k + 1], "function", self._home(words[k].at))
-            self._parameters(words, k + 2, inner)
 
-    def _parameters(self, words: list[Word], k: int, scope: Scope) -> int:
-        """Bind the name at the start of each item in the brackets that open at the k-th word; returns the
-        place of the word after them."""
-        depth, start = 0, k
-        while k < len(words):
-            word, before = words[k], words[k - 1].text
-            depth += (word.text in _OPENING) - (word.text in _CLOSING)
-            if depth == 0:
+def _home(scope: Scope) -> Scope:
+    """The scope that an assignment binds in: the function around it, or the whole text."""
+    while scope.parent is not None and scope.word != "function":
+        scope = scope.parent
+    return scope
+
+
+@lru_cache(maxsize=16)
+def _tree(text: str) -> Any:
+    """The program of a text; lines with faults are left out, and blocks that are open at its end closed."""
+    from finchlang.base.errors import FinchError, Source
+    from finchlang.syntax.nodes import Script
+    from finchlang.text.parse import parse_apart
+
+    lines, ends = text.replace("\r\n", "\n").replace("\ufeff", " ").split("\n"), ""
+    for _ in range(MOST):
+        try:
+            return parse_apart(Source("\n".join(lines) + ends), "script", False)
+        except FinchError as error:
+            if error.span is None:
                 break
-            if depth == 1 and k > start and word.is_name and before in ("(", ",", ";"):
-                self._bind(word, "parameter", scope)
-            k += 1
-        return k + 1
-
-    def _assignment(self, words: list[Word], k: int, scope: Scope) -> None:
-        """Bind the names before the `=`, `in` or `∈` at k, if it assigns to them."""
-        if k == 0 or scope.word in ("(", "{") and words[k].text == "=":
-            return  # a keyword argument
-        if words[k - 1].text == ")":
-            if _heads(words, k - 1, "for"):
-                self._names_before(words, k - 2, scope)
-            elif not self._tuple(words, k - 1):
-                self._short_function(words, k, scope)
-            return
-        at = k - 1
-        while at >= 0 and words[at].is_name:
-            word, before = words[at], words[at - 1].text if at else "\n"
-            is_start = word.is_first or before in _BEGINNINGS or at == 0
-            if not is_start:
-                return
-            is_index = _heads(words, at, "for")
-            if is_index or _heads(words, at, "let"):
-                kind, until = "index" if is_index else "variable", _expression_end(words, k + 1)
-                self._bind(word, kind, scope, until)
-            else:
-                self._bind(word, "variable", self._home(word.at))
-            if before != "," or word.is_first or _heads(words, at, "for", "let"):
-                return
-            at -= 2
-
-    def _tuple(self, words: list[Word], k: int) -> bool:
-        """`(a, b) = ...`: bind the names in the brackets that close at k, if they begin a statement."""
-        at = _opening(words, k)
-        if at < 0 or not (words[at].is_first or at == 0 or words[at - 1].text in _BEGINNINGS):
-            return False
-        for word in words[at + 1 : k : 2]:
-            if word.is_name:
-                self._bind(word, "variable", self._home(word.at))
-        return True
-
-    def _bind_line(self, words: list[Word], k: int, scope: Scope) -> None:
-        while k < len(words) and not words[k].is_first and words[k].text != ";":
-            if words[k].is_name:
-                self._bind(words[k], "parameter", scope)
-            k += 1
-
-    def _names_before(self, words: list[Word], k: int, scope: Scope) -> None:
-        while k > 0 and words[k].text != "(":
-            if words[k].is_name:
-                self._bind(words[k], "index", scope)
-            k -= 1
-
-    def _short_function(self, words: list[Word], k: int, scope: Scope) -> None:
-        """`f(x, y) = ...`: bind the name, and the parameters up to the end of the body."""
-        at = _opening(words, k - 1)
-        name = words[at - 1] if at > 0 else None
-        is_next = name is not None and name.is_name and name.end == words[at].at
-        if name and is_next and (name.is_first or words[at - 2].text in _BEGINNINGS):
-            self._bind(name, "function", self._home(name.at))
-            self._lambda(words, k, scope)
-
-    def _lambda(self, words: list[Word], k: int, scope: Scope) -> None:
-        """The parameters before the sign at k, in brackets or one name, of the function after it."""
-        at = _opening(words, k - 1) if words[k - 1].text == ")" else k - 1
-        inner = self._open(replace(words[at], text="->"), scope, _expression_end(words, k + 1))
-        if at < k - 1:
-            self._parameters(words, at, inner)
-        elif words[at].is_name:
-            self._bind(words[at], "parameter", inner)
+            if error.message.endswith("is not closed by an `end`"):
+                ends += "\nend"
+                continue
+            at = min(error.span.line, len(lines)) - 1
+            while at and not lines[at].strip():
+                at -= 1
+            lines[at] = ""
+    return Script(())
 
 
 def _factors(number: str) -> re.Match[str] | None:
@@ -356,55 +320,3 @@ def _words(text: str) -> Iterator[Word]:
                 kind = Keyword if value in KEYWORDS else Name
             yield Word(at, kind, value, is_first)
             is_first = False
-
-
-def _heads(words: list[Word], k: int, *heads: str) -> bool:
-    """Whether the k-th word is in the head of a `for` or `let`, which goes on after a comma at a line's
-    end."""
-    while k > 0:
-        k -= 1
-        if words[k].text in heads:
-            return True
-        if words[k].kind is Keyword and words[k].text not in ("in", "∈"):
-            return False
-        if words[k + 1].is_first and words[k].text != ",":
-            return False
-    return False
-
-
-def _opening(words: list[Word], k: int) -> int:
-    """The place of the word that opens the brackets that close at the k-th; -1 if none does."""
-    depth = 0
-    while k >= 0:
-        depth += (words[k].text in _CLOSING) - (words[k].text in _OPENING)
-        if depth == 0:
-            break
-        k -= 1
-    return k
-
-
-def _expression_end(words: list[Word], k: int) -> int:
-    """The end of the expression that begins at the k-th word."""
-    opened: list[str] = []
-    before: Word | None = None
-    for at in range(k, len(words)):
-        word = words[at]
-        is_block = word.kind is Keyword and word.text in OPENERS
-        if not opened and before is not None:
-            is_operand = word.is_name or word.kind in Number or word.kind in String
-            ends = before.is_name or before.kind in Number or before.text in _CLOSING
-            is_next = is_operand and ends and word.at > before.end
-            is_over = word.is_first and before.kind not in Operator and before.text not in _GOES_ON
-            if is_over or is_next or (is_block and word.text != "do"):
-                break
-        if word.text in _OPENING or (is_block and not (opened and opened[-1] in _OPENING)):
-            opened.append(word.text)
-        elif word.text in _CLOSING or word.text == "end":
-            if not opened:
-                break
-            if word.text != "end" or opened[-1] in OPENERS:
-                opened.pop()
-        elif not opened and word.text in (",", ";"):
-            break
-        before = word
-    return before.end if before is not None else words[k - 1].end

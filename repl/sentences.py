@@ -110,38 +110,33 @@ def _text(node: ast.Node) -> str:
     return " ".join(shown(trees.rewrite_bottom_up(own, node)).split())
 
 
+#: what a looplet is, in words: those of its parts, its text (`t`) and its end
+_KINDS = {
+    "payload": "`{t}`",
+    "run": "always {0}",
+    "spike": "{0} up to an entry, and {1} there",
+    "blocks": "block after block, each {0}",
+    "lookup": "an element at each place, {0}",
+    "acceptrun": "a range written at once, {0}",
+    "switch": "{0} if `{t}`, else {1}",
+    "shift": "{0}, moved by `{t}`",
+    "phase": "{0}, up to `{end}`",
+}
+_JOINTS = {"sequence": "; then ", "choice": " or "}
+
+
 def words(part: Part) -> str:
     inside = [words(p) for p in part.parts]
-    match part.kind:
-        case "payload":
-            return f"`{part.text}`"
-        case "run":
-            return f"always {inside[0]}"
-        case "spike":
-            return f"{inside[0]} up to an entry, and {inside[1]} there"
-        case "stepper" | "jumper":
-            spike = _without_thunks(part.parts[0])
-            if spike.kind != "spike":
-                return f"pieces in turn, each {inside[0]}"
-            between, entry = map(words, spike.parts)
-            return f"stored entries {entry} with {between} between them"
-        case "blocks":
-            return f"block after block, each {inside[0]}"
-        case "lookup":
-            return f"an element at each place, {inside[0]}"
-        case "acceptrun":
-            return f"a range written at once, {inside[0]}"
-        case "sequence":
-            return "; then ".join(inside)
-        case "phase":
-            return f"{inside[0]}, up to `{part.stop}`" if part.stop else inside[0]
-        case "switch":
-            return f"{inside[0]} if `{part.text}`, else {inside[1]}"
-        case "choice":
-            return " or ".join(inside)
-        case "shift":
-            return f"{inside[0]}, moved by `{part.text}`"
-    return inside[0]
+    if part.kind in ("stepper", "jumper"):
+        spike = _without_thunks(part.parts[0])
+        if spike.kind != "spike":
+            return f"pieces in turn, each {inside[0]}"
+        between, entry = map(words, spike.parts)
+        return f"stored entries {entry} with {between} between them"
+    if part.kind in _JOINTS:
+        return _JOINTS[part.kind].join(inside)
+    kind = "{0}" if part.kind == "phase" and not part.stop else _KINDS.get(part.kind, "{0}")
+    return kind.format(*inside, t=part.text, end=part.stop)
 
 
 def _without_thunks(part: Part) -> Part:

@@ -86,9 +86,9 @@ class Builder(KernelBuilder):
     def do_call(self, parts: list) -> ast.Node:
         """`f(args) do x ... end`: the block is a function, and the first argument."""
         kinds = [getattr(p, "type", None) for p in parts]
-        at, start = kinds.index("DO"), kinds.index("_SEP")
+        at, start = kinds.index("DO"), kinds.index("_SEP" if "_SEP" in kinds else "END")
         names = tuple(self.name(n) for n in nodes(parts[at:start]))
-        body = ast.Script(nodes(parts[start:]), span=self.over(parts[start + 1 :]))
+        body = ast.Script(nodes(parts[start:]), span=self.over(parts[start + 1 :] or parts[-1:]))
         function = ast.Lambda(names, body, span=self.over(parts[at:]))
         call = self.call(parts[:at])
         assert isinstance(call, (ast.Call, ast.KeywordCall))

@@ -141,7 +141,7 @@ def test_colours_are_legible_on_black_and_on_white() -> None:
 
 def test_names_that_a_text_binds() -> None:
     text = "f(a, b) = a + b\nlet c = 1,\n    d = 2\n    c\nend\np, q = 1, g(k=2)\nA[i] = e\n"
-    text += "for i = 1:3, j ∈ 1:3\n    s = i\nend\nx -> x; [y for y in p]\nfunction h("
+    text += "for i = 1:3, j ∈ 1:3\n    s = i\nend\nx -> x; [y for y in p]\nfunction h()\nv = 3 + "
     outline = Outline(text)
     everywhere = {b.name for b in outline.bindings if b.scope.parent is None}
     assert everywhere == {"f", "p", "q", "s", "h"}
