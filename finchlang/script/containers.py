@@ -111,10 +111,14 @@ def _sorted(
     is_plain = by is None and lt is None and data.is_array(value)
     if not is_plain or dims is None:
         one_dimension("sort", value)
-    if is_plain and (dims is not None or data.dense(value).dtype.kind in "iuf"):
-        axis = axis_of(value, 1 if dims is None else dims)
-        found = np.sort(data.dense(value), axis=axis)
-        return np.asfortranarray(np.flip(found, axis) if data.truth(rev) else found)
+    if is_plain and (dims is not None or value.dtype.kind in "iuf"):
+        axis, is_back = axis_of(value, 1 if dims is None else dims), data.truth(rev)
+        if not isinstance(value, np.ndarray):  # what is stored is sorted
+            import finchlang.array as namespace
+
+            return namespace.compute(namespace.sort(value, axis=axis, descending=is_back))
+        found = np.sort(value, axis=axis)
+        return np.asfortranarray(np.flip(found, axis) if is_back else found)
     return data.shaped([v for v, _ in _ordered(call, list(data.entries(value)), by, lt, rev)])
 
 
