@@ -11,18 +11,19 @@ import numpy as np
 
 from finchlang.algebra.index_arithmetic import ZERO, plus
 from finchlang.algebra.index_map import HalfIndex, Wrapped, moved, value
+from finchlang.algebra.program_context import ONE
 from finchlang.array import expression as lazy, reshaping
 from finchlang.array.compute import todense
 from finchlang.array.elementwise import number
 from finchlang.array.expression import Array
-from finchlang.array.index_paths import beyond, loops_of
 from finchlang.array.indexing import LISTED, IndexedPart, along, take
 from finchlang.array.inferred_values import Values, op_node, unknown_values, values_of
 from finchlang.array.operands import as_expression, operands
+from finchlang.array.plan import loops_of
 from finchlang.array.products import tensordot
 from finchlang.array.promotion import listed, normalized_axis
 from finchlang.array.to_program import Lowering, lowers, plain
-from finchlang.syntax.nodes import Access, Call, Index, Literal, Node, Variable
+from finchlang.syntax.nodes import Access, Call, Extent, Index, Literal, Node, Variable
 from finchlang.syntax.types import Bool
 
 __all__ = ["block", "column_stack", "concat", "diagonal", "dstack", "hstack", "kron", "repeat"]
@@ -75,13 +76,22 @@ def _concat(to: Lowering, node: Concat, indices: tuple[Node, ...]) -> Node:
         part = node.args[k]
         if _is_listed(part):
             to.tensor(part)
-        own = beyond(index, to.number(node, k) if k else Literal(0), total)
+        own = _beyond(index, to.number(node, k) if k else Literal(0), total)
         element = to.value(part, (*indices[: node.axis], own, *indices[node.axis + 1 :]))
         if k < last:
             is_here = Call(op_node("<="), (place, plus(to.number(node, k + 1), shift, -1)))
             element = Call(op_node("ifelse"), (is_here, element, found))
         found = element
     return found
+
+
+def _beyond(index: Node, shift: Node, size: Node) -> Node:
+    """index - shift, for an index from 1 to `size`; out of the operand's range the read is `missing`."""
+    if isinstance(index, Index):
+        inner = Wrapped("offset", plus(ZERO, shift, -1), index)
+    else:
+        inner = Wrapped("window", Extent(plus(ONE, shift, -1), plus(size, shift, -1)), index)
+    return Wrapped("permissive", Literal(True), inner)
 
 
 def _first(index: Node) -> Node:

@@ -43,10 +43,6 @@ class OperandEntries:
             self.outside[index] = before
             before |= 1 << index
 
-    def follows(self, order: Sequence[int]) -> bool:
-        """Whether it is stored in this order of loops."""
-        return [index for index in order if index in self.outside] == [*self.order]
-
     def is_left(self, outer: int, index: int) -> bool:
         """Whether a loop over an index is the first that is not in the order in which it is stored."""
         own, before = outer & self.mask, self.outside.get(index)

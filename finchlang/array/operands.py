@@ -59,16 +59,13 @@ def as_expression(value: Any) -> Expression:
 def expression_of(value: Any) -> Expression | None:
     """As `as_expression`, but None for a value that is no array and no number. Raises TypeError for an
     element type that there is not."""
-    make = _MAKERS.get(type(value))
+    kinds = (kind for kind in _MAKERS if isinstance(value, kind))
+    make = _MAKERS.get(type(value)) or _MAKERS.get(next(kinds, type(None)))
     if make is not None:
         try:
             return make(value)
         except FinchError as error:
             raise TypeError(error.message) from None
-    if isinstance(value, Array):
-        return value.node
-    if isinstance(value, np.ndarray):
-        return _leaf_of_array(value)
     if is_scipy(value):
         return _leaf_of_matrix(value)
     if is_pydata(value) or isinstance(value, LazyTensor):

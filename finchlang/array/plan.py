@@ -8,16 +8,17 @@ from functools import cached_property
 from math import prod
 from typing import Any
 
+from finchlang.algebra import index_map
 from finchlang.algebra.absence import Absence, Where, either
 from finchlang.algebra.expression_types import Names, annotate
 from finchlang.algebra.laws import is_value
 from finchlang.array.cost import Counts, OperandEntries, PlaceCounts, full_levels, intersections
-from finchlang.array.index_paths import is_path, loops_of
 from finchlang.array.inferred_values import Values, stored_of
 from finchlang.base.records import record
 from finchlang.levels.element import Element
 from finchlang.levels.level import Level, level_of
 from finchlang.levels.scalars import Scalar
+from finchlang.syntax import traversal as trees
 from finchlang.syntax.nodes import Access, Index, Literal, Node
 from finchlang.syntax.types import TYPES, Int64, Type
 from finchlang.tensors.formats import Format, modes_of, nest_of, permuted
@@ -29,6 +30,19 @@ NEAR = 1.05
 
 
 # ---------------------------------------------------------------------------------------- nests
+
+
+def loops_of(m: Node) -> list[Node]:
+    """The indices of loops in an index map, the slowest first; a number for a map of a number."""
+    if isinstance(m, index_map.Joined):
+        return [*loops_of(m.second), *loops_of(m.first)]
+    return loops_of(m.index) if isinstance(m, (index_map.HalfIndex, index_map.Wrapped)) else [m]
+
+
+def is_path(m: Node) -> bool:
+    """Whether an index is more than the index of a loop or a slice of it."""
+    maps = [n for n in trees.walk(m) if isinstance(n, index_map.IndexMap)]
+    return any([not isinstance(n, index_map.Wrapped) or n.wrapper != "window" for n in maps])
 
 
 def levels_at(format: Format, indices: Sequence[Any]) -> list[tuple[Any, Level]]:
@@ -134,6 +148,9 @@ class LoopNest:
                 at = max(at, found.index(index) + 1) if index in found else at
         return tuple(found)
 
+    def in_order(self, numbers: Sequence[int]) -> tuple[Index, ...]:
+        return tuple([self.indices[k] for k in numbers])
+
     @cached_property
     def operands(self) -> list[OperandEntries]:
         """How the reads are stored."""
@@ -198,7 +215,7 @@ class Candidate:
 
     def text(self, nest: LoopNest) -> str:
         names = "".join([f", {nest.reads[k].name} looked up" for k in sorted(self.followed)])
-        order = " ".join([nest.indices[k].name for k in self.order])
+        order = " ".join([index.name for index in nest.in_order(self.order)])
         return f"{order}{names}: {self.cost:.2g}"
 
 
@@ -206,12 +223,12 @@ def planned(nest: LoopNest, is_dense: bool) -> Plan:
     """The plan of a nest: loops in the usual order, if operands are stored in it and nothing is reduced
     over several reads; else in the cheapest order."""
     usual = tuple(range(len(nest.indices)))
-    is_alike = all([o.follows(usual) for o in nest.operands if o.is_sparse])
+    is_alike = all([read.follows(nest.indices) for read in nest.reads if read.is_sparse])
     is_choice = not is_alike or bool(nest.reduced) and len(nest.reads) > 1
     found = candidates(nest) if is_choice else [Candidate(0.0, usual)]
     near = [one for one in found if one.cost <= NEAR * found[0].cost]
     best = next((one for one in near if one.order == usual), near[0])
-    order = tuple([nest.indices[k] for k in best.order])
+    order = nest.in_order(best.order)
     told = f"{' '.join(i.name for i in order)}, as operands are stored"
     if is_choice:
         told = "by steps: " + ", ".join([one.text(nest) for one in found[:SHOWN]])
@@ -237,7 +254,7 @@ def candidates(nest: LoopNest) -> list[Candidate]:
         tried = [
             Candidate(cost, order, followed)
             for cost, order in nest.counts(followed).orders(NEAR * best.cost)
-            if not any([nest.operands[n].follows(order) for n in followed])
+            if not any([nest.reads[n].follows(nest.in_order(order)) for n in followed])
         ]
         every += tried
         best = min([best, *tried], key=lambda one: one.cost)

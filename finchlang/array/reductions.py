@@ -43,27 +43,22 @@ def _summed(op: str, of_bools: str, name: str) -> Callable[..., Array]:
     return named(function, name, f"The {name} over some axes, or all.")
 
 
-def _extreme(name: str) -> Callable[..., Array]:
+def _reduction(op: str, name: str, takes_bools: bool) -> Callable[..., Array]:
+    """`op` over some axes of elements, or of whether these are not 0; without an identity for all types it
+    takes at least one."""
+
     def function(x: Any, /, axis: Any = None, keepdims: bool = False) -> Array:
         arg = as_expression(x)
-        axes = normalized_axes(axis, len(arg.shape))
-        if _count(arg, axes) == 0:
+        if not takes_bools and _count(arg, normalized_axes(axis, len(arg.shape))) == 0:
             raise ValueError(f"the {name} of no elements has no value")
-        return Array(reduced(name, arg, axes, keepdims))
-
-    return named(function, name, f"The {name} over some axes, or all.")
-
-
-def _logical(op: str, name: str) -> Callable[..., Array]:
-    def function(x: Any, /, axis: Any = None, keepdims: bool = False) -> Array:
-        return Array(reduced(op, truth(as_expression(x)), axis, keepdims))
+        return Array(reduced(op, truth(arg) if takes_bools else arg, axis, keepdims))
 
     return named(function, name, f"The {name} over some axes, or all.")
 
 
 sum, prod = _summed("+", "||", "sum"), _summed("*", "&&", "prod")
-min, max = _extreme("min"), _extreme("max")
-any, all = _logical("||", "any"), _logical("&&", "all")
+min, max = _reduction("min", "min", False), _reduction("max", "max", False)
+any, all = _reduction("||", "any", True), _reduction("&&", "all", True)
 
 
 def count_nonzero(x: Any, /, axis: Any = None, keepdims: bool = False) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from contextlib import suppress
 from copy import deepcopy
 from operator import index
@@ -10,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.algebra.program_context import ONE
+from finchlang.algebra.index_map import HalfIndex, Joined
+from finchlang.algebra.program_context import ONE, call
 from finchlang.array import expression as lazy
-from finchlang.array.index_paths import divided, joined
 from finchlang.array.operands import as_expression
 from finchlang.array.promotion import broadcast_shapes, listed, normalized_axes, normalized_axis
 from finchlang.array.to_program import Lowering, lowers
@@ -114,6 +115,24 @@ def broadcast_arrays(*arrays: Any) -> list[lazy.Array]:
 
 #: the greatest size of an axis
 MOST = 1 << 62
+
+
+def joined(indices: Sequence[Node], sizes: Sequence[Node]) -> Node:
+    """The index of the mode that joins modes of these sizes in row-major order."""
+    found, *rest = indices
+    for place, size in zip(rest, sizes[1:], strict=True):
+        found = Joined(place, found, size)
+    return found
+
+
+def divided(index: Node, sizes: Sequence[Node]) -> list[Node]:
+    """The indices of modes of these sizes, of the `index` of the mode that joins them."""
+    found: list[Node] = []
+    for k in range(len(sizes) - 1, 0, -1):
+        parts = sizes[k], sizes[0] if k == 1 else call("*", *sizes[:k])
+        found.append(HalfIndex(index, *parts, True))
+        index = HalfIndex(index, *parts, False)
+    return [index, *reversed(found)]
 
 
 @lowers(lazy.Reshape)

@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 from functools import reduce
 from typing import Any, cast
 
+from finchlang.algebra import index_map
 from finchlang.algebra.absence import NEVER, Where
-from finchlang.algebra.program_context import ONE
+from finchlang.algebra.program_context import ONE, PERMISSIVE, call
 from finchlang.array import expression as lazy
-from finchlang.array.index_paths import accessed, goes_beyond, is_path, loops_of
 from finchlang.array.inferred_values import identity_of, op_node, values_of
 from finchlang.array.logical.fills import with_numbers
 from finchlang.array.logical.form import Place
 from finchlang.array.logical.rebuild import Graph, LogicalPlanner
 from finchlang.array.logical.stats import entries_of
-from finchlang.array.plan import LoopNest, Plan, Read, absence_of, planned
+from finchlang.array.plan import LoopNest, Plan, Read, absence_of, is_path, loops_of, planned
 from finchlang.base.records import record
 from finchlang.levels.element import Element
 from finchlang.levels.level import level_of
@@ -112,7 +112,7 @@ class Lowering:
         self._loops.accesses.append(found)
         if isinstance(found.tensor, ast.Variable):
             self._loops.covered |= {index for index in indices if isinstance(index, ast.Index)}
-        if not any(map(goes_beyond, indices)):
+        if not any([any(index_map.permissive(index)) for index in indices]):
             return found
         return ast.Call(op_node("coalesce"), (found, plain(level_of(format).fill)))
 
@@ -271,6 +271,21 @@ class Lowering:
         if is_other:
             self.fills[self.number_of(found)] = node.values.fill
         return found
+
+
+def accessed(tensor: ast.Node, maps: Sequence[ast.Node]) -> ast.Access:
+    """The access of an operand at these index maps."""
+    return index_map.around(ast.Access(tensor, ()), list(map(_modifier, maps)))
+
+
+def _modifier(m: ast.Node) -> ast.Node:
+    """A slice or permissive offset of a loop's index as accesses have it, without a wrapper; or the map."""
+    match m:
+        case index_map.Wrapped("window", part, ast.Index() as index):
+            return ast.Call(part, (index,))
+        case index_map.Wrapped("permissive", _, index_map.Wrapped("offset", _, ast.Index())):
+            return call(PERMISSIVE, index_map.value(m))
+    return m
 
 
 def _with(node: ast.Node, old: ast.Node, new: ast.Node) -> ast.Node:
