@@ -396,6 +396,19 @@ def test_masks_that_store_zeros_give_zeros() -> None:
     np.testing.assert_allclose(found.to_numpy(), stored.toarray() / 40)
 
 
+def test_a_sum_that_is_subtracted_or_divides_stays_so() -> None:
+    """Beside other factors of the product that addition, or multiplication, is."""
+    x, v = xp.asarray(sp.csr_array(A)), np.arange(5.0)
+    total = (A @ v).sum()
+    for found, wanted in (
+        (v - xp.sum(x @ v), v - total),
+        (4 - xp.sum(x @ v), 4 - total),
+        (xp.sum(x) / xp.sum(x @ v), A.sum() / total),
+        (xp.sum(x) * (2 * xp.sum(x @ v)), A.sum() * 2 * total),
+    ):
+        np.testing.assert_allclose(xp.todense(xp.compute(found)), wanted)
+
+
 def test_differences_are_multiplied_out_by_the_users_word() -> None:
     array = np.zeros((400, 60))
     array[::40, :] = RNG.random((10, 60))

@@ -145,8 +145,9 @@ class Flattening:
             return False
         form.times = op
         for k, arg in enumerate(args):
-            if not arg.shape and type(arg) is not lazy.Reduce:
-                form.scalars.append((self._converted(arg, to), divides and k == 1))
+            is_inverse = divides and k == 1
+            if not arg.shape and (is_inverse or type(arg) is not lazy.Reduce):
+                form.scalars.append((self._converted(arg, to), is_inverse))
             else:
                 self.visit(arg, labels if arg.shape else (), block, to)
         return True

@@ -165,12 +165,12 @@ class LogicalPlanner:
     ) -> tuple[lazy.Expression | None, Described | None]:
         """The expression that is best for a form, None if what is written is about as good; and what was
         weighed."""
-        given = [f._replace(expr=self.graph.nodes[self.number(f.expr)]) for f in form.factors]
-        form.factors = list(given)
+        given = [*[f.expr for f in form.factors], *[scalar for scalar, _ in form.scalars]]
         is_masked = self.masked(form)
         form.factors = [f._replace(expr=self.plan(f.expr)) for f in form.factors]
-        pairs = zip(form.factors, given, strict=True)
-        is_same = all([new.expr is old.expr for new, old in pairs])
+        form.scalars = [(self.plan(scalar), divides) for scalar, divides in form.scalars]
+        new = [*[f.expr for f in form.factors], *[scalar for scalar, _ in form.scalars]]
+        is_same = list(map(self.number, new)) == list(map(self.number, given))
         if form.total is None:
             found = self.assembled(form.factors, form.kept, form, form.scalars)
             return node if is_same else self.like(found, node), None
@@ -181,7 +181,7 @@ class LogicalPlanner:
         stored = [statistics.of_factor(expr, labels, form.times) for expr, labels in form.factors]
         division = Division(form, stored, numbers)
         written, best = division.as_written(), division.best()
-        self.is_choice = self.is_choice or len(given) > 1
+        self.is_choice = self.is_choice or len(form.factors) > 1
         others = [nest for nest in division.complete if best.cost < nest.cost != written.cost]
         other = min(others, key=lambda nest: nest.cost, default=None)
         chosen = best if best.cost <= GAIN * written.cost or is_masked else written
