@@ -25,7 +25,7 @@ from finchlang.host.engine import Machine, OneByOne, Rule, Tracer
 from finchlang.host.executing import ExecutingHost, RememberingHost, run_residual
 from finchlang.host.inspecting import Shielded
 from finchlang.host.interface import Host
-from finchlang.host.recording import ResidualHost, no_collection
+from finchlang.host.recording import ResidualHost
 from finchlang.host.verify import verified
 from finchlang.levels.level import Level
 from finchlang.levels.workspace import POLICIES
@@ -116,9 +116,7 @@ class Staged:
     def residual(self) -> ir.Residual:
         """The residual program: what is left to do once formats are known."""
         host = ResidualHost()
-        with no_collection():
-            own = self.run_rules(host, None)
-        return verified(self.recorded(host, own))
+        return verified(self.recorded(host, self.run_rules(host, None)))
 
     def recorded(self, host: ResidualHost, own: tuple[ir.Cell, ...] = ()) -> ir.Residual:
         """The residual program recorded by a host, with outputs of its own."""

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 
 from finchlang.host import ir, rewrite as rewriting
@@ -155,16 +153,3 @@ class ResidualHost(Host):
             return 1
         length = self._lengths.get(statement.name, 1)
         return length if length < SHORT else 1
-
-
-@contextmanager
-def no_collection() -> Iterator[None]:
-    """Turn Python's garbage collector off: staging makes many objects that all live until it is done, and
-    the collector, which finds nothing, can take a fifth of the time."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()

@@ -4,7 +4,6 @@ have written, or what is damaged, is not believed."""
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import pickle
@@ -25,7 +24,6 @@ from finchlang.calls import staging
 from finchlang.calls.compile_cache import cache_key
 from finchlang.calls.runner import KernelEvent, Observer
 from finchlang.host.ir import Var
-from finchlang.host.recording import no_collection
 from finchlang.native import jit, target
 from finchlang.syntax.nodes import Literal, Value, Variable
 from finchlang.syntax.types import Float32, Int64
@@ -155,19 +153,6 @@ def test_what_is_not_needed_to_run_is_made_when_it_is_asked_for(work: Callable) 
     for _ in range(2):
         spmv(observer=Events())
     assert shown[0] == shown[1]
-
-
-@pytest.mark.parametrize("is_enabled", [True, False])
-def test_staging_leaves_garbage_collection_as_it_was(work: Callable, is_enabled: bool) -> None:
-    (gc.enable if is_enabled else gc.disable)()
-    try:
-        spmv()
-        assert "ResidualHost" in work() and gc.isenabled() == is_enabled
-        with pytest.raises(FinchError), no_collection():
-            raise FinchError("type", "found while staging")
-        assert gc.isenabled() == is_enabled
-    finally:
-        gc.enable()
 
 
 # ---------------------------------------------------------------------------- what goes wrong on disk
