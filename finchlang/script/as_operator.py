@@ -16,7 +16,7 @@ from finchlang.operators.operator_table import Operator, node_of, operator
 from finchlang.script.as_unit import Units
 from finchlang.script.functions import PREDEFINED, FinchFunction
 from finchlang.script.show import kind_of
-from finchlang.script.unit_expressions import LAZY, WORDS, row_of
+from finchlang.script.unit_expressions import WORDS, row_of
 from finchlang.script.unit_names import (
     ABSENT,
     CallFrame,
@@ -148,12 +148,11 @@ class _Names(UnitNames):
         elif value is not None:
             self.values[key] = self.given[key].meaning = Static(value)
 
-    def meaning(self, name: str, frame: CallFrame | Environment, span: Span | None) -> Any:
-        key = self.key(name, frame)
-        if key not in self.values and key in self.given and name not in PREDEFINED:
-            guess = did_you_mean(name, {*self.closing.own, *PREDEFINED})
-            raise explained(FinchError("unknown name", f"`{name}` is not defined", span, guess))
-        return super().meaning(name, frame, span)
+    def unset(self, key: Key, span: Span | None) -> FinchError:
+        if key not in self.given:
+            return super().unset(key, span)
+        guess = did_you_mean(key[1], {*self.closing.own, *PREDEFINED})
+        return explained(FinchError("unknown name", f"`{key[1]}` is not defined", span, guess))
 
     def bound(self, key: Key, span: Span | None) -> ast.Variable:
         name = key[1]
@@ -284,13 +283,14 @@ class _Closing(Units):
                 return self.call_of(found, parameters, self.several(given), more, node.span)
             if name == closing.name and closing.around:
                 raise self.recursive(name, node.span)
-        meant = None if name in LAZY else self.meaning(name, span)
-        value = meant.value if isinstance(meant, Static) else None
-        if meant is not None and not isinstance(value, FinchFunction) and row_of(value) is None:
-            what = kind_of(value) if isinstance(meant, Static) else "a value"
-            message = f"`{name}` is {what}, which `{self.name}` cannot call in a kernel"
-            raise FinchError("type", message, span, _ALLOWED)
         return super().called(node, op, given, keywords)
+
+    def built_in(self, node: Any, op: ast.Variable, function: Any, given: Any) -> Any:
+        if row_of(function) is None:
+            what = "a value" if function is None else kind_of(function)
+            message = f"`{op.name}` is {what}, which `{self.name}` cannot call in a kernel"
+            raise FinchError("type", message, op.span, _ALLOWED)
+        return super().built_in(node, op, function, given)
 
     def operator(self, row: Operator, op: ast.Variable) -> ast.Node:
         if row.node is None:

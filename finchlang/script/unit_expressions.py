@@ -126,6 +126,12 @@ class UnitExpressions(UnitTensors):
             return self.call(function, values[: len(given)], dict(named), node.span)
         if keywords:
             raise NotStaged(f"`{op.name}` is called with named arguments", node.span)
+        return self.built_in(node, op, function, given)
+
+    def built_in(
+        self, node: ast.Node, op: ast.Variable, function: Any, given: tuple[ast.Node, ...]
+    ) -> Any:
+        """A call of a function of the language, or of a value that is none."""
         if function is PREDEFINED["Tensor"] and given:
             return self.tensor(given, node.span)
         if isinstance(function, Builtin) and (method := OF_TENSORS.get(function.name)):

@@ -208,12 +208,15 @@ class UnitNames:
         if is_absent and name in PREDEFINED and not self.given[key].is_local:
             return Static(PREDEFINED[name])
         if found is None:
-            raise NotStaged(f"`{name}` may have no value here", span, True)
+            raise self.unset(key, span)
         if found is MIXED:
             raise NotStaged(f"`{name}` is not always a value of the same kind", span)
         if isinstance(found, Changeable):
             raise NotStaged(f"`{name}` is {kind_of(found.value)}", span)
         return found
+
+    def unset(self, key: Key, span: Span | None) -> FinchError:
+        return NotStaged(f"`{key[1]}` may have no value here", span, True)
 
     @property
     def known_numbers(self) -> dict[Key, Any]:
