@@ -65,12 +65,8 @@ def page(text: str) -> None:
     if sys.stdout is not None and has_colours(sys.stdout):
         height = os.get_terminal_size(sys.stdout.fileno()).lines
         if text.count("\n") + 1 >= height:
-            import pydoc
-
-            os.environ.setdefault("LESS", "FRX")
-            flush()
-            progress.stop()
-            pydoc.pager(text)
+            with paged():
+                print(text)
             return
     write(text + "\n")
 
@@ -86,6 +82,7 @@ def paged() -> Iterator[bool]:
     import subprocess
 
     flush()
+    progress.stop()
     environment = {"LESS": "FRX", **os.environ}
     with subprocess.Popen(pager, stdin=subprocess.PIPE, text=True, env=environment) as process:
         assert process.stdin is not None

@@ -302,17 +302,12 @@ class KernelBuilder:
             names = command.args[:-1] if command.name == "precompute" else command.args
             bound |= {a.name for a in names if isinstance(a, ast.Variable)}
 
-        def finished(node: ast.Node) -> ast.Node:
-            if isinstance(node, ast.Group):
-                return ast.Group(tuple(map(finished, node.items)), span=node.span)
+        def finished(node: ast.Node) -> Any:
+            if isinstance(node, (ast.Schedule, ast.Group)):
+                return trees.map_children(finished, node)
             return expression(node, frozenset(bound))
 
-        return tuple(
-            ast.Schedule(a.name, tuple(map(finished, a.args)), span=a.span)
-            if isinstance(a, ast.Schedule)
-            else a
-            for a in given
-        )
+        return tuple(a if isinstance(a, ast.Policy) else finished(a) for a in given)
 
     # ---------------------------------------------------------------- the walk
 
