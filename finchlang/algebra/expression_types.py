@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from finchlang.algebra.program_context import Format, ProgramContext, mask_sizes, root
+from finchlang.algebra.program_context import Format, mask_sizes, root
 from finchlang.base.errors import FinchError
 from finchlang.levels.level import Level, level_of
 from finchlang.levels.looplets import Sequence, is_payload, may_be_missing
@@ -17,11 +17,6 @@ from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.types import Bool, Int64, Type, UInt8, can_store
 
 Names = Mapping[str, Format | None]
-
-
-def types(program: ast.Node, context: ProgramContext) -> ast.Node:
-    """`program`, as the scopes pass gives it, with the types of its accesses and variables."""
-    return annotate(program, context.formats)
 
 
 def annotate(node: ast.Node, names: Names) -> ast.Node:

@@ -36,10 +36,9 @@ RESERVED = WORDS | frozenset(OPERATORS)
 class ProgramContext:
     """State shared by the passes over one program; each pass may extend it.
 
-    Names: `formats` has the format of every free name; `tensors` the script's name for each tensor of
-    another name in the kernel; `yields` the script names that `return` hands back; `originals` the user's
-    name of each binder that was renamed; `taken` the names that `fresh` must not make, `last` the number
-    that it gave last to each stem.
+    Names: `formats` has the format of every free name; `yields` the script names that `return` hands back;
+    `originals` the user's name of each binder and tensor that was renamed; `taken` the names that `fresh`
+    must not make, `last` the number that it gave last to each stem.
 
     Workspaces: `insert_workspaces` says whether updates across the order of their loops go through
     workspaces, or are errors; `workspaces` has their formats, `workspace_of` that of each tensor which is
@@ -61,7 +60,6 @@ class ProgramContext:
     formats: dict[str, Format]
     insert_workspaces: bool = True
     exchanged: frozenset[str] = frozenset()
-    tensors: dict[str, str] = field(default_factory=dict)
     workspaces: dict[str, Level] = field(default_factory=dict)
     workspace_of: dict[str, str] = field(default_factory=dict)
     choices: set[str] = field(default_factory=set)
@@ -112,7 +110,7 @@ class ProgramContext:
         return level_of(found)
 
     def written(self, name: str) -> str:
-        """The user's name for the index or variable `name`."""
+        """The user's name for the index, variable or tensor `name`."""
         return self.originals.get(name, name)
 
     def original(self, loops: Iterable[str]) -> list[str]:
@@ -125,10 +123,6 @@ class ProgramContext:
                 if tuple(names[at : at + len(made)]) == made:
                     names[at : at + len(made)] = given
         return names
-
-    def shown(self, name: str) -> str:
-        """The user's name for the tensor `name`."""
-        return self.tensors.get(name, name)
 
 
 def wrapped(tensor: ast.Node) -> tuple[list[Any], ast.Node]:

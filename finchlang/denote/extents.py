@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 from finchlang.base.errors import FinchError
 from finchlang.denote.index_modifiers import check_count, summands, unwrap
@@ -18,19 +18,6 @@ Environment = dict[str, Any]
 
 class Late(Exception):
     """Raised for an expression whose value is known only when the program reaches it."""
-
-
-class ExtentEvaluator(Protocol):
-    """What the equations ask of the semantics; all methods raise Late."""
-
-    def bound(self, node: ast.Node, env: Environment) -> Any: ...
-    def whole(self, node: ast.Node, env: Environment) -> int: ...
-    def room(self, window: ast.Extent, env: Environment) -> int: ...
-    def extent(self, node: ast.Node, env: Environment) -> tuple[int, int] | None: ...
-    def size_now(self, tensor: ast.Variable) -> tuple[int, ...]: ...
-    def setting(self, node: ast.Node, env: Environment) -> Any: ...
-    def bounds(self, tensor: ast.Node, env: Environment) -> list[Bounds]: ...
-    def mask_shape(self, mask: ast.Call, env: Environment) -> tuple[int | None, ...]: ...
 
 
 def _is_single(extent: Any) -> bool:
@@ -108,7 +95,7 @@ Equal = tuple[UnknownDimension, UnknownDimension, int, ast.Access]
 @dataclass
 class Equations:
     """The dimensions of the loops and declarations in `region`, by the identity of their nodes, and the
-    equations between them.
+    equations between them. `semantics` is the Denotation; where a value is not known yet it raises Late.
 
     `same` holds (a, b, shift, access) for b = a + shift. `sized` holds (a, b) for a tensor that has been
     written with dimension a, and is read with b = 1:stop of a. `defaults` holds (a, b): a dimension a that
@@ -116,7 +103,7 @@ class Equations:
     dimension b that follows from those in a by f, a function on bounds.
     """
 
-    semantics: ExtentEvaluator
+    semantics: Any
     region: ast.Node
     env: Environment
 
@@ -190,7 +177,7 @@ class Equations:
     def given(self, node: ast.Node, env: Environment) -> UnknownDimension:
         """The dimension that the program states."""
         try:
-            found = self.semantics.extent(node, env)
+            found: tuple[int, int] | None = self.semantics.extent(node, env)
         except Late:
             return UnknownDimension(1)
         if found is None:

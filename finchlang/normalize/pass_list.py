@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from finchlang.algebra.expression_types import types
+from finchlang.algebra.expression_types import annotate
 from finchlang.algebra.program_context import Format, ProgramContext
 from finchlang.base.errors import Note
 from finchlang.base.records import record
@@ -33,7 +33,7 @@ from finchlang.text.doubtful import lost
 PASSES: tuple[tuple[str, Callable[[ast.Node, ProgramContext], ast.Node], str], ...] = (
     ("scopes", scopes, "Every name is found, and each loop and `let` gets a name of its own."),
     ("shapes", shapes, "Operators that change shapes become reads of parts of their operands."),
-    ("types", types, "Every expression gets its type."),
+    ("types", lambda p, context: annotate(p, context.formats), "Every expression gets its type."),
     (
         "wrapperize",
         wrapperize,
@@ -131,7 +131,7 @@ def normalize(
     }
     used = {n.name for n in trees.walk(program) if isinstance(n, ast.Variable)}
     tensors = {
-        name: context.shown(name)
+        name: context.written(name)
         for name, known in stored.items()
         if isinstance(known, Level) and name in used and name not in context.workspaces
     }

@@ -27,24 +27,18 @@ class Node:
     span: Span | None = field(default=None, compare=False, repr=False, kw_only=True)
 
 
-class Missing:
-    """The value `missing` of a read out of range; one object."""
-
-    def __reduce__(self) -> str:
-        return "MISSING"
-
-    def __repr__(self) -> str:
-        return "missing"
-
-
 class Nothing:
     """The value `nothing`; one object."""
 
     def __reduce__(self) -> str:
-        return "NOTHING"
+        return repr(self).upper()
 
     def __repr__(self) -> str:
-        return "nothing"
+        return type(self).__name__.lower()
+
+
+class Missing(Nothing):
+    """The value `missing` of a read out of range; one object."""
 
 
 MISSING = Missing()

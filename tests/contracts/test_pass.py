@@ -106,18 +106,21 @@ def test_normal_forms(group: str, golden: Any) -> None:
 def meaning(program: Node, context: ProgramContext, bindings: dict[str, Any]) -> dict[str, Any]:
     """What `program` leaves in the script's tensors, by the denotational semantics."""
     own = dict(bindings)
-    for name, script_name in context.tensors.items():
-        known = context.formats[script_name]
-        order = known.permutation if isinstance(known, Swizzled) else None
-        own[name] = np.transpose(own[script_name], [p - 1 for p in order] if order else None)
+    known: Any
+    swizzled = [
+        (name, script_name, known)
+        for name, script_name in context.originals.items()
+        if isinstance(known := context.formats.get(script_name), Swizzled)
+    ]
+    for name, script_name, known in swizzled:
+        own[name] = np.transpose(own[script_name], [p - 1 for p in known.permutation])
     for name, level in context.workspaces.items():
         own[name] = Tensor(level, *(0 for _ in range(level.order)))
     results = denote(_with_sizes(program, own), own)
     for name in context.workspaces:
         results.pop(name, None)
-    for name, script_name in context.tensors.items():
-        known = context.formats[script_name]
-        if name in results and isinstance(known, Swizzled):
+    for name, script_name, known in swizzled:
+        if name in results:
             back = np.argsort([p - 1 for p in known.permutation])
             results[script_name] = np.transpose(results.pop(name), back)
     return results

@@ -106,7 +106,7 @@ class _Rebuild:
         dims: list[ast.Node] = []
         for mode in range(self.context.level(node.tensor.name).order):
             parts = self.resolve.declared(facts, mode, node.tensor.span)
-            what = f"dimension {mode + 1} of `{self.context.shown(facts.name)}`"
+            what = f"dimension {mode + 1} of `{self.context.written(facts.name)}`"
             self.check_agreement(f"{what} is", parts)
             self.decide(f"{what} is", node.dims[mode] if node.dims else None, parts)
             stable = filter(self.is_stable, parts)

@@ -132,7 +132,7 @@ class _Lifecycle:
     def step_mode(
         self, node: ast.Declare | ast.Freeze | ast.Thaw, tensor: _Tensor, visible: frozenset[str]
     ) -> Steps:
-        name = self.context.shown(tensor.name)
+        name = self.context.written(tensor.name)
         if isinstance(node, ast.Declare):
             self.check_visible(node, visible)
             if tensor.mode == UPDATE:
@@ -151,7 +151,9 @@ class _Lifecycle:
 
     def freeze(self, tensor: _Tensor, span: Span | None, why: str = "") -> Steps:
         if why:
-            self.context.decide("lifecycle", f"`{self.context.shown(tensor.name)}` is frozen {why}")
+            self.context.decide(
+                "lifecycle", f"`{self.context.written(tensor.name)}` is frozen {why}"
+            )
         if tensor.workspace is not None:
             yield from ((s, False) for s in tensor.workspace.leave(span))
         yield ast.Freeze(ast.Variable(tensor.name, span=span), span=span), False
@@ -169,7 +171,7 @@ class _Lifecycle:
         else:
             yield ast.Thaw(ast.Variable(tensor.name, span=span), span=span), False
         if where:
-            what = f"`{self.context.shown(tensor.name)}` is updated in place at {where}: {how}"
+            what = f"`{self.context.written(tensor.name)}` is updated in place at {where}: {how}"
             self.context.decide("lifecycle", what)
 
     def is_initial(self, tensor: _Tensor, updates: Updates) -> bool:
@@ -200,7 +202,7 @@ class _Lifecycle:
         return node
 
     def check_uses(self, name: str, use: _Uses, tensor: _Tensor) -> None:
-        shown = self.context.shown(name)
+        shown = self.context.written(name)
         if tensor.mode is None:
             first = use.reads[0] if use.reads else use.updates[0][0]
             message = f"`{shown}` is used before its declaration in this scope"
@@ -231,7 +233,7 @@ class _Lifecycle:
                 raise self.outside(name, n.span, visible)
 
     def outside(self, name: str, span: Span | None, visible: frozenset[str]) -> FinchError:
-        shown = self.context.shown(name)
+        shown = self.context.written(name)
         if name in visible:
             message = f"`{shown}` changes its mode outside of the scope it belongs to"
             return FinchError("life cycle", message, span, "declare it in one scope only")

@@ -159,7 +159,7 @@ class _Transposes:
             own = Workspace(Element(level.fill), index_type(parts), len(modes))
             made = self.made[name, modes] = _Copy.of(self.context, name, [own])
             made.modes = modes
-            message = f"`{self.context.shown(name)}` is read across its order"
+            message = f"`{self.context.written(name)}` is read across its order"
             message += ": it goes through a transposed copy"
             self.context.notes.append(Note(message, access.span))
         copy = self.made[name, modes]
@@ -171,7 +171,7 @@ class _Transposes:
         while the loops down to depth `deepest` may come to few of them."""
         level, context = self.context.level(name), self.context
         if name in self.written:
-            return f"`{context.shown(name)}` is written here"
+            return f"`{context.written(name)}` is written here"
         if any(part.merges for part in level.levels()):
             return "its runs are fewer than its entries"
         if any(part.is_symmetric for part in level.levels()):

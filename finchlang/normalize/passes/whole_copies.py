@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from finchlang.algebra.program_context import is_plain, size_extent
 from finchlang.levels.level import Level
+from finchlang.normalize.schedule.nest_headers import nest_of
 from finchlang.syntax import traversal as trees, types
 from finchlang.syntax.nodes import Access, Assign, Block, Call, Declare, Loop, Node, Variable
 
@@ -46,24 +47,18 @@ def _is_whole(statement: Node, head: Declare, source: str, before: Sequence[Node
     """Whether loops go over each dimension of what is declared, which are those of `source`."""
     made = [s for s in before if isinstance(s, Declare) and s.tensor.name == source]
     sizes = made[-1].dims if made else [size_extent(source, k + 1) for k in range(len(head.dims))]
-    extents = [loop.extent for loop in reversed(_loops(statement)[0])]
+    extents = [trees.head(loop) for loop in nest_of(statement).headers[::-1]]
     return extents == [*head.dims] == [*sizes]
-
-
-def _loops(statement: Node) -> tuple[list[Loop], Node]:
-    """The loops that a statement consists of, outermost first, and the body of the innermost."""
-    loops = list[Loop]()
-    while isinstance(statement, Loop):
-        loops.append(statement)
-        statement = statement.body
-    return loops, statement
 
 
 def copied(statement: Node) -> tuple[Access, Access] | None:
     """Both sides of an assignment of a tensor's elements as they are, in loops over all indices."""
-    loops, body = _loops(statement)
+    nest = nest_of(statement)
+    body, loops = nest.body, [h for h in nest.headers[::-1] if isinstance(h, Loop)]
     if not isinstance(body, Assign) or not loops or not isinstance(body.value, Access):
         return None
-    indices = tuple(loop.index for loop in reversed(loops))
+    if len(loops) < len(nest.headers):
+        return None
+    indices = tuple(loop.index for loop in loops)
     is_same = body.target.indices == body.value.indices == indices
     return (body.target, body.value) if is_plain(body.op) and is_same else None

@@ -142,7 +142,7 @@ class _Wrapperize:
             if (name := self.stored.get(tensor.name)) is None:
                 name = self.stored[tensor.name] = self.context.fresh(f"{tensor.name}_stored")
                 self.context.formats[name] = known.level
-                self.context.tensors[name] = self.context.shown(tensor.name)
+                self.context.originals[name] = self.context.written(tensor.name)
             return ast.Variable(name, span=tensor.span), tuple(p - 1 for p in known.permutation)
         if mask := ctx.mask_name(tensor):
             canonical = ast.Variable(MASKS[mask].name, span=tensor.op.span)

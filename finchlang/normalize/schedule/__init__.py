@@ -72,7 +72,7 @@ def note_policy(program: Node, annotation: Policy, context: ProgramContext) -> N
         raise error.at(annotation.span) from None
     shown = annotation.tensor.name
     names = {root(n.target.tensor) for n in walk(program) if isinstance(n, Assign)}
-    name = next((n for n in names if n is not None and context.shown(n) == shown), shown)
+    name = next((n for n in names if n is not None and context.written(n) == shown), shown)
     if name in context.policies:
         message = f"`{shown}` has two `@workspace` annotations"
         raise FinchError("type", message, annotation.span, "give both settings in one")
@@ -81,7 +81,7 @@ def note_policy(program: Node, annotation: Policy, context: ProgramContext) -> N
 
 def check_policy(program: Node, annotation: Policy, context: ProgramContext) -> None:
     """Raises FinchError "type" for a policy left over whose tensor is not written, or in any order."""
-    left = {context.shown(name): name for name in context.policies}
+    left = {context.written(name): name for name in context.policies}
     shown = annotation.tensor.name
     if shown not in left:
         return

@@ -48,7 +48,7 @@ def check_order_is_free(
             pair = [updates[0], assign][assign is updates[0] :]
             at = ", ".join(ctx.place(a.span) for a in pair)
             why = f"its updates ({at}) by `{sign}` come to the same places more than once"
-            message = f"in another order `{context.shown(name)}` would hold other values: {why}"
+            message = f"in another order `{context.written(name)}` would hold other values: {why}"
             raise FinchError("type", message, command.span)
 
 
@@ -151,7 +151,7 @@ def pos(program: ast.Node, command: ast.Schedule, context: ctx.ProgramContext) -
     if not is_positioned(level):
         stored = str(level)
         if tensor := next((t for t, w in context.workspace_of.items() if w == name.name), None):
-            stored = f"`{context.shown(tensor)}`, which is updated in place,"
+            stored = f"`{context.written(tensor)}`, which is updated in place,"
         message = f"the entries of {stored} have no positions that tell their coordinates"
         hint = "those of Dense, SparseList and SparseCOO over a leaf have"
         raise FinchError("type", message, shown.span, hint)

@@ -77,7 +77,7 @@ class _Order:
 
     def check(self, access: ast.Access, loops: tuple[ast.Loop, ...]) -> OrderFault | None:
         outermost_first = self.own_indices(access)
-        shown = self.context.shown(self.name)
+        shown = self.context.written(self.name)
         if self.first is None:
             self.first = access
         elif self.own_indices(self.first) != outermost_first or self.first.tensor != access.tensor:

@@ -78,10 +78,10 @@ def _check(program: Node, name: str, update: Assign, context: ProgramContext) ->
         updates = (n for n in trees.walk(program) if isinstance(n, Assign))
         copies = (root(n.target.tensor) for n in updates if _copied(n) == name)
         name = next(copies, None) or name
-        made = f"`@workspace {context.shown(name)} policy=hash`"
+        made = f"`@workspace {context.written(name)} policy=hash`"
     what = f"the policy {level.policy}" if must_merge else f"a capacity of {level.capacity}"
     shown = "=" if update.op in PLAIN else f"{pretty(update.op)}="
-    message = f"`{context.shown(name)}` has {what} and would be merged, which would change what "
+    message = f"`{context.written(name)}` has {what} and would be merged, which would change what "
     message += f"`{shown}` means: it is no associative operator with an identity (of updates in "
     message += "place, the fill), or not the only one"
     raise FinchError("type", message, update.span, f"the policy hash without a capacity: {made}")

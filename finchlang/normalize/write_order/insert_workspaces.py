@@ -85,7 +85,7 @@ def insert_workspaces(program: Node, context: ProgramContext) -> Node:
     program = insertion.scope(program)
     for name in sorted(asked - insertion.with_policy):
         why = "is written in order here" if name not in insertion.mended else "is stored by halves"
-        shown = context.shown(name)
+        shown = context.written(name)
         given = (a for a in context.annotations if isinstance(a, Policy))
         spans = (a.span for a in given if a.tensor.name == shown)
         message = f"`{shown}` {why}: there is no workspace to insert that has a policy"
@@ -206,7 +206,7 @@ class _Insertion:
         self.decide(made)
 
     def decide(self, made: Detour) -> None:
-        shown, level = self.context.shown(made.tensor), self.context.workspaces[made.name]
+        shown, level = self.context.written(made.tensor), self.context.workspaces[made.name]
         if made.tensor in self.context.policies and level.combines:
             self.with_policy.add(made.tensor)
         text = f"`{shown}` is written by way of `{made.name}`, {level}: {self.reason(made, level)}"
@@ -226,7 +226,7 @@ class _Insertion:
 
     def classify(self, name: str, phase: Sequence[Node]) -> None:
         """Note the class of each update of the tensor `name`."""
-        context, shown = self.context, self.context.shown(name)
+        context, shown = self.context, self.context.written(name)
         for assign, loops in check_order.updates(name, phase):
             if assign.span is None:  # a copy from a workspace
                 continue
