@@ -172,14 +172,3 @@ def apart(node: ast.Node) -> tuple[ast.Node, ast.Node] | None:
         row = operator(node.op)
         return node.args[:2] if row is not None and row.selects else None
     return None
-
-
-def with_presence(node: ast.Node, unsure: frozenset[str] = frozenset()) -> ast.Node:
-    """`node` with `may_miss` set on names that may stand for `missing`: `unsure`, and such as it binds."""
-    match node:
-        case ast.Index(name) | ast.Variable(name) if name in unsure:
-            return trees.replace(node, may_miss=True)
-        case ast.Define(ast.Variable(name), value) | ast.Loop(ast.Index(name), ast.Extent(value)):
-            if not is_there(with_presence(value, unsure)):
-                return trees.map_children(lambda child: with_presence(child, unsure | {name}), node)
-    return trees.map_children(lambda child: with_presence(child, unsure), node)

@@ -22,12 +22,15 @@ from finchlang.syntax.nodes import (
     Assign,
     Call,
     Define,
+    Extent,
+    Index,
     Literal,
+    Loop,
     Node,
     Variable,
     is_missing,
 )
-from finchlang.syntax.traversal import map_children, remembered, replace
+from finchlang.syntax.traversal import binds, head, headed, map_children, remembered, replace
 from finchlang.syntax.types import Pair, PairType, Type, promote
 
 _MISSING = Literal(MISSING)
@@ -214,16 +217,19 @@ def is_contested(node: Call, literals: Callable[[Node], list[Node]] = by_structu
     return any(result != results[0] for result in results)
 
 
-def with_fills(node: Node, names: Names, bound: Mapping[str, tuple[Node, ...]] = {}) -> Any:
-    """`node` with each `=` as `initwrite(fill)`, by which writing the fill again is no write, and with the
-    `fills` of names that it binds or that are `bound`. `names` has the formats of free names."""
-    if isinstance(node, Variable):
-        return replace(node, fills=bound[node.name]) if node.name in bound else node
-    if isinstance(node, Define):
-        value = with_fills(node.value, names, bound)
-        own = {node.variable.name: tuple(found)} if (found := by_structure(value)) else {}
-        body = with_fills(node.body, names, {**bound, **own} if own else bound)
-        return Define(node.variable, value, body, span=node.span)
+def with_fills(node: Node, names: Names, bound: Mapping[str, dict[str, Any]] = {}) -> Any:
+    """`node` with each `=` as `initwrite(fill)`, by which writing the fill again is no write, and with what
+    is known of the names that it binds or that are `bound`: whether they may be `missing`, and what they
+    may be by structure. `names` has the formats of free names."""
+    if isinstance(node, (Index, Variable)):
+        return replace(node, **bound[node.name]) if node.name in bound else node
+    if isinstance(node, (Define, Loop)):
+        header = with_fills(head(node), names, bound)
+        value = header.start if isinstance(node, Loop) and isinstance(header, Extent) else header
+        facts: dict[str, Any] = {"may_miss": not is_there(value)}
+        facts |= {"fills": by_structure(value)} if isinstance(node, Define) else {}
+        known = {**bound, binds(node)[0]: facts} if any(facts.values()) else bound
+        return headed(node, header, with_fills(node.body, names, known))
     node = map_children(lambda child: with_fills(child, names, bound), node)
     if not isinstance(node, Assign) or node.op != Variable(INIT):
         return node

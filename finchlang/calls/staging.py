@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.algebra.expression_types import with_presence
 from finchlang.algebra.laws import with_fills
 from finchlang.algebra.program_context import Format, ProgramContext
 from finchlang.algebra.sparsity_pattern import with_spaces, wrong_fills
@@ -85,7 +84,7 @@ class Staged:
     def program(self) -> Node:
         """The program that the rules run: the normal form with fills, spaces and whole copies."""
         formats = self.normalized.formats
-        program = with_fills(with_presence(self.normalized.program), formats)
+        program = with_fills(self.normalized.program, formats)
         return with_copies(with_spaces(program, formats), formats)
 
     def passes(self) -> list[tuple[str, Node]]:

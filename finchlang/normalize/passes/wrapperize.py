@@ -194,7 +194,8 @@ class _Wrapperize:
         distance = affine.plus(left, right, -1)
         is_exact = _is_exact(left) and _is_exact(right) and not self.may_be_missing(left)
         if isinstance(distance, ast.Literal) and is_exact:
-            return simplify(ast.Call(node.op, (distance, affine.ZERO), span=node.span))
+            known = simplify(ast.Call(node.op, (distance, affine.ZERO), span=node.span))
+            return trees.replace(known, type=None)
         deep, outer = _alone(left, right)
         if not self.is_outer(outer, deep):
             deep, outer = _alone(right, left)
