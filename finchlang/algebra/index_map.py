@@ -160,7 +160,8 @@ def around(
                 maps[k] = inner
             case Joined(first, second, whole, rest):
                 sizes = [n for n in (whole, rest) if n is not None]
-                tensor = made("split" if sizes else "toeplitz", tensor, Literal(k + 1), *sizes)
+                name = "split" if sizes else "toeplitz"
+                tensor = call(name, tensor, Literal(k + 1), *sizes, span=tensor.span)
                 maps[k : k + 1] = [first, second]
             case HalfIndex() if computed:
                 maps[k] = computed(m)
@@ -175,14 +176,14 @@ def _collapsed(tensor: Node, maps: list[Any], m: HalfIndex, k: int, agree: Agree
     other = m.other
     if other not in maps:
         at = k + m.is_fast
-        tensor = made("broadcast", tensor, Literal(at + 1), other.whole)
+        tensor = call("broadcast", tensor, Literal(at + 1), other.whole, span=tensor.span)
         maps.insert(at, other)
     p, q = maps.index(m), maps.index(other)
     tensor = _sized(tensor, q, other.whole, len(maps), agree)
     maps[min(p, q)] = m.index
     del maps[max(p, q)]
     fast, slow = (p, q) if m.is_fast else (q, p)
-    return made("collapse", tensor, Literal(fast + 1), Literal(slow + 1))
+    return call("collapse", tensor, Literal(fast + 1), Literal(slow + 1), span=tensor.span)
 
 
 def _sized(tensor: Node, mode: int, whole: Node | None, order: int, agree: Agree) -> Node:
@@ -203,7 +204,3 @@ def in_mode(
     neutral = WRAPPERS[wrapper].neutral
     settings = (setting if k == mode else neutral for k in range(order))
     return call(wrapper, tensor, *settings, span=span)
-
-
-def made(name: str, tensor: Node, *settings: Node) -> Node:
-    return call(name, tensor, *settings, span=tensor.span)

@@ -3,34 +3,20 @@ rewriting is licensed by a property in the operator table, and none knows an ope
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import reduce
 from itertools import product
 from math import isfinite
 from typing import Any, TypeGuard
 
-from finchlang.algebra.expression_types import Names, apart, is_there, level_in, optional, type_of
-from finchlang.algebra.program_context import INIT
+from finchlang.algebra.expression_types import apart, is_there, optional, type_of
 from finchlang.base.errors import FinchError
 from finchlang.host.construct import const
 from finchlang.levels.level import Fiber
 from finchlang.operators import operator_table as table
 from finchlang.operators.operator import value_in
-from finchlang.syntax.nodes import (
-    MISSING,
-    Access,
-    Assign,
-    Call,
-    Define,
-    Extent,
-    Index,
-    Literal,
-    Loop,
-    Node,
-    Variable,
-    is_missing,
-)
-from finchlang.syntax.traversal import binds, head, headed, map_children, remembered, replace
+from finchlang.syntax.nodes import MISSING, Access, Call, Literal, Node, Variable, is_missing
+from finchlang.syntax.traversal import remembered, replace
 from finchlang.syntax.types import Pair, PairType, Type, promote
 
 _MISSING = Literal(MISSING)
@@ -215,27 +201,6 @@ def is_contested(node: Call, literals: Callable[[Node], list[Node]] = by_structu
         return False
     results = _decided(row, node, [*map(literals, node.args)])
     return any(result != results[0] for result in results)
-
-
-def with_fills(node: Node, names: Names, bound: Mapping[str, dict[str, Any]] = {}) -> Any:
-    """`node` with each `=` as `initwrite(fill)`, by which writing the fill again is no write, and with what
-    is known of the names that it binds or that are `bound`: whether they may be `missing`, and what they
-    may be by structure. `names` has the formats of free names."""
-    if isinstance(node, (Index, Variable)):
-        return replace(node, **bound[node.name]) if node.name in bound else node
-    if isinstance(node, (Define, Loop)):
-        header = with_fills(head(node), names, bound)
-        value = header.start if isinstance(node, Loop) and isinstance(header, Extent) else header
-        facts: dict[str, Any] = {"may_miss": not is_there(value)}
-        facts |= {"fills": by_structure(value)} if isinstance(node, Define) else {}
-        known = {**bound, binds(node)[0]: facts} if any(facts.values()) else bound
-        return headed(node, header, with_fills(node.body, names, known))
-    node = map_children(lambda child: with_fills(child, names, bound), node)
-    if not isinstance(node, Assign) or node.op != Variable(INIT):
-        return node
-    level = level_in(node.target.tensor, names)
-    assert level is not None
-    return replace(node, op=Call(node.op, (level.fill,)))
 
 
 def folding(row: table.Operator, node: Call) -> Literal | None:

@@ -3,13 +3,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from finchlang.algebra.bounds import as_node, at_most, bounds, less_than
-from finchlang.algebra.expression_types import is_there, type_of
-from finchlang.algebra.laws import OF_CALLS, is_value, rewrite_call, typed
-from finchlang.algebra.program_context import statements_of
+from finchlang.algebra.expression_types import Names, is_there, level_in, type_of
+from finchlang.algebra.laws import OF_CALLS, by_structure, is_value, rewrite_call, typed
+from finchlang.algebra.program_context import INIT, statements_of
 from finchlang.host import construct as code, ir
 from finchlang.levels.level import Fiber
 from finchlang.operators.operator_table import EQUAL, Operator, is_pair, named, operator
@@ -131,6 +131,27 @@ def decided_sieve(node: ast.Sieve) -> ast.Node | None:
         return ast.EMPTY
     is_sure = condition is node.condition and not is_scope(node.body)
     return node.body if is_sure else None
+
+
+def with_fills(node: ast.Node, names: Names, bound: Mapping[str, dict[str, Any]] = {}) -> Any:
+    """`node` with each `=` as `initwrite(fill)`, by which writing the fill again is no write, and with what
+    is known of the names that it binds or that are `bound`: whether they may be `missing`, and what they
+    may be by structure. `names` has the formats of free names."""
+    if isinstance(node, (ast.Index, ast.Variable)):
+        return trees.replace(node, **bound[node.name]) if node.name in bound else node
+    if isinstance(node, (ast.Define, ast.Loop)):
+        head, is_loop = with_fills(trees.head(node), names, bound), isinstance(node, ast.Loop)
+        value = head.start if is_loop and isinstance(head, ast.Extent) else head
+        known: dict[str, Any] = {"may_miss": not is_there(value)}
+        known |= {} if is_loop else {"fills": by_structure(value)}
+        inside = {**bound, trees.binds(node)[0]: known} if any(known.values()) else bound
+        return trees.headed(node, head, with_fills(node.body, names, inside))
+    node = trees.map_children(lambda child: with_fills(child, names, bound), node)
+    if not isinstance(node, ast.Assign) or node.op != ast.Variable(INIT):
+        return node
+    level = level_in(node.target.tensor, names)
+    assert level is not None
+    return trees.replace(node, op=ast.Call(node.op, (level.fill,)))
 
 
 def is_scope(body: ast.Node) -> bool:

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.algebra.laws import with_fills
 from finchlang.algebra.program_context import Format, ProgramContext
+from finchlang.algebra.simplify import with_fills
 from finchlang.algebra.sparsity_pattern import with_spaces, wrong_fills
 from finchlang.base.disk_cache import DiskCache
 from finchlang.base.locks import cached_property, keep

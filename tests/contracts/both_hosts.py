@@ -12,7 +12,7 @@ import numpy as np
 from late import LateHost
 
 from finchlang.algebra.expression_types import annotate
-from finchlang.algebra.laws import with_fills
+from finchlang.algebra.simplify import with_fills
 from finchlang.base.errors import FinchError
 from finchlang.base.records import record
 from finchlang.calls.arguments import ARRAYS, COUNTERS, KIND, SHAPE, describe

@@ -19,7 +19,7 @@ import pytest
 
 import finchlang
 from finchlang.algebra.expression_types import annotate
-from finchlang.algebra.laws import with_fills
+from finchlang.algebra.simplify import with_fills
 from finchlang.base.errors import Bug, FinchError
 from finchlang.calls.arguments import ARRAYS, COUNTERS, SHAPE, describe
 from finchlang.calls.kernel import SpecializedKernel

@@ -14,6 +14,7 @@ from typing import Any
 from finchlang.algebra import program_context as ctx
 from finchlang.base.errors import FinchError, Hint, write
 from finchlang.normalize.passes.dimensions import DeclaredTensor, Facts, Parts, Resolve
+from finchlang.normalize.schedule.nest_headers import within
 from finchlang.syntax import nodes as ast
 from finchlang.syntax.traversal import map_children, replace, walk
 from finchlang.text.meant import from_one, indices_as_typed
@@ -39,8 +40,8 @@ class _Rebuild:
         self.context = context
         self.facts = facts
         self.resolve = Resolve()
-        #: dimensions to bind, by the binder within which (None: around the whole program)
-        self.pending: dict[str | None, list[tuple[ast.Variable, ast.Call]]] = {}
+        #: headers that bind dimensions, by the binder within which (None: around the whole program)
+        self.pending: dict[str | None, list[ast.Node]] = {}
         self.meets: dict[tuple[str | None, frozenset[ast.Extent]], ast.Variable] = {}
         #: tensors that the program declares with another size
         self.resized = {
@@ -72,9 +73,7 @@ class _Rebuild:
         return node
 
     def with_dimensions(self, name: str | None, body: ast.Node) -> ast.Node:
-        for variable, meet in reversed(self.pending.pop(name, [])):
-            body = ast.Define(variable, meet, body, span=meet.span)
-        return body
+        return within(self.pending.pop(name, []), body)
 
     def loop(self, node: ast.Loop) -> ast.Node:
         index, facts = node.index, self.facts.loops[node.index.name]
@@ -154,7 +153,8 @@ class _Rebuild:
             variable = ast.Variable(self.context.fresh(base), span=parts[0].span)
             self.meets[key] = variable
             meet = ctx.call(ast.MEET, *parts, span=parts[0].span)
-            self.pending.setdefault(binder, []).append((variable, meet))
+            header = ast.Define(variable, meet, ast.EMPTY, span=meet.span)
+            self.pending.setdefault(binder, []).append(header)
         return self.meets[key]
 
     def names(self, part: ast.Extent) -> set[str]:

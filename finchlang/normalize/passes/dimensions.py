@@ -115,7 +115,7 @@ class Facts:
                 other = self.single[other.name]
             found = affine.source(access.tensor, mode)
             if other is not index and isinstance(other, ast.Index) and found is not None:
-                self.add(self.loops[other.name].repeated, index, found)  # type: ignore[arg-type]
+                self.meet(index, found, self.loops[other.name].repeated)
 
     def bare_modes(self, access: ast.Access) -> list[tuple[ast.Index, affine.Source]]:
         """The indices of `access` that share the dimension of a mode, with the source of that."""
@@ -126,11 +126,9 @@ class Facts:
         ]
         return [(index, where) for index, where in found if where is not None]
 
-    def meet(self, index: Any, found: affine.Source) -> None:
-        """Add a mode whose size is known to the sources of an index."""
-        self.add(self.loops[index.name].dimension, index, found)
-
-    def add(self, dimension: Dimension, index: ast.Index, found: affine.Source) -> None:
+    def meet(self, index: Any, found: affine.Source, dimension: Dimension | None = None) -> None:
+        """Add a mode whose size is known to the sources of an index, or to others."""
+        dimension = dimension or self.loops[index.name].dimension
         assert found is not None
         if isinstance(found, ast.Extent):
             part = trees.replace(ctx.with_sizes(found, self.declared_size), span=index.span)

@@ -269,22 +269,15 @@ def _as_update(node: ast.Node) -> str | None:
 
 def _without(target: ast.Access, value: ast.Node) -> str | None:
     """The text of an operator's operand besides the target, or of several for one that is associative."""
-    if (
-        not isinstance(value, ast.Call)
-        or len(value.args) != 2
-        or not isinstance(value.op, ast.Variable)
-    ):
-        return None
-    row = operator(value.op)
-    left, right = value.args
-    if row is None or left.span is None or right.span is None or value.op.span is None:
-        return None
-    if left == target:
-        return right.span.text
-    if right == target and row.commutative:
-        return left.span.text
-    if isinstance(left, ast.Call) and left.op == value.op and row.associative:
-        rest = _without(target, left)
-        is_infix = not value.op.name.isalpha()
-        return rest and (f"{rest} {value.op.name} {right.span.text}" if is_infix else None)
+    match value:
+        case ast.Call(ast.Variable(name) as op, (left, right)) if (row := operator(op)) is not None:
+            if left.span is None or right.span is None or op.span is None:
+                return None
+            if left == target:
+                return right.span.text
+            if right == target and row.commutative:
+                return left.span.text
+            if isinstance(left, ast.Call) and left.op == op and row.associative:
+                rest = _without(target, left)
+                return rest and (f"{rest} {name} {right.span.text}" if not name.isalpha() else None)
     return None

@@ -17,35 +17,32 @@ Modes = dict[str, str]
 
 
 def check_normal_form(program: ast.Node, context: ProgramContext) -> None:
-    """Raise Bug with all that keeps `program` from being in normal form: an index that is not bare,
+    """Raise Bug for what keeps `program` from being in normal form: an index that is not bare,
     bound, or concordant; an extent that is no extent or cannot be evaluated; a declaration without
     its dimensions; a tensor in the wrong mode, or changing it outside of its scope."""
-    check = _Check(context)
-    check.scope(program, {}, check.readable(program), {})
-    if check.faults:
-        raise Bug("not in Finch Normal Form: " + "; ".join(check.faults))
+    _Check(context).scope(program, {}, _readable(program), {})
+
+
+def _readable(program: ast.Node) -> dict[str, str]:
+    """The tensors the whole program is the scope of, which start in read mode."""
+    used = {root(n.tensor) for n in walk(program) if isinstance(n, ast.Access)}
+    used |= {n.tensor.name for n in walk(program) if isinstance(n, (ast.Freeze, ast.Thaw))}
+    declared = {n.tensor.name for n in walk(program) if isinstance(n, ast.Declare)}
+    while isinstance(program, ast.Define):
+        program = program.body
+    own = {s.tensor.name for s in statements_of(program) if isinstance(s, ast.Declare)}
+    return {n: READ for n in used if n is not None and (n in own or n not in declared)}
 
 
 class _Check:
-    """Collects `faults`. In its methods `bound` has the depth of every name bound around a place, `modes`
-    the mode of every visible tensor, `own` that of the tensors whose scope this is."""
+    """In its methods `bound` has the depth of every name bound around a place, `modes` the mode of every
+    visible tensor, `own` that of the tensors whose scope this is."""
 
     def __init__(self, context: ProgramContext):
         self.context = context
-        self.faults: list[str] = []
-
-    def readable(self, program: ast.Node) -> dict[str, str]:
-        """The tensors the whole program is the scope of, which start in read mode."""
-        used = {root(n.tensor) for n in walk(program) if isinstance(n, ast.Access)}
-        used |= {n.tensor.name for n in walk(program) if isinstance(n, (ast.Freeze, ast.Thaw))}
-        declared = {n.tensor.name for n in walk(program) if isinstance(n, ast.Declare)}
-        while isinstance(program, ast.Define):
-            program = program.body
-        own = {s.tensor.name for s in statements_of(program) if isinstance(s, ast.Declare)}
-        return {n: READ for n in used if n is not None and (n in own or n not in declared)}
 
     def fault(self, message: str, node: ast.Node) -> None:
-        self.faults.append(f"{message} in `{pretty(node)}`")
+        raise Bug(f"not in Finch Normal Form: {message} in `{pretty(node)}`")
 
     def scope(self, node: ast.Node, bound: Depths, own: Modes, outer: Modes) -> None:
         if isinstance(node, ast.Define):
@@ -123,7 +120,6 @@ class _Check:
         for index in reversed(node.indices):
             if not isinstance(index, ast.Index) or index.name not in bound:
                 self.fault("an index is not bare or not bound", node)
-                return
-            if bound[index.name] <= depth:
+            elif bound[index.name] <= depth:
                 self.fault("not concordant", node)
-            depth = bound[index.name]
+            depth = bound[index.name]  # type: ignore[attr-defined]

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from finchlang.algebra import index_arithmetic as affine, program_context as ctx
+from finchlang.normalize.schedule.nest_headers import within
 from finchlang.syntax import nodes as ast, traversal as trees
 
 
@@ -28,18 +29,14 @@ def sums(program: ast.Node, context: ctx.ProgramContext) -> ast.Node:
 
     _changed(program, counted)
     context.reserve(program)
-    lets = list[tuple[ast.Variable, ast.Node]]()
+    lets = list[ast.Node]()
     for whole in [node for node, count in counts.items() if count > 1]:
         variable = ast.Variable(context.fresh("n"), span=whole.span)
-        lets.append((variable, trees.map_children(named, whole)))
+        value = trees.map_children(named, whole)
+        lets.append(ast.Define(variable, value, ast.EMPTY, span=whole.span))
         names[whole] = variable
-
-    def within_lets(program: ast.Node) -> ast.Node:
-        for variable, value in reversed(lets):
-            program = ast.Define(variable, value, program, span=variable.span)
-        return program
-
-    return trees.behind_lets(_changed(program, named), within_lets) if lets else program
+    changed = _changed(program, named) if lets else program
+    return trees.behind_lets(changed, lambda rest: within(lets, rest))
 
 
 def _changed(node: ast.Node, change: Callable[[ast.Node], Any]) -> Any:

@@ -8,9 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from finchlang.algebra import absence, program_context as ctx
-from finchlang.algebra.laws import with_fills
-from finchlang.algebra.simplify import is_scope
-from finchlang.base.errors import Note, Span
+from finchlang.algebra.simplify import is_scope, with_fills
+from finchlang.base.errors import Note
 from finchlang.levels.element import Element
 from finchlang.levels.level import Level
 from finchlang.levels.workspace.workspace import Workspace
@@ -32,29 +31,16 @@ def transposes(program: ast.Node, context: ctx.ProgramContext) -> ast.Node:
     context.reserve(program)
     found = _Transposes(program, context)
     program = found.statement(program)
-    made = [s for copy in found.made.values() for s in copy.made()]
+    made = [s for copy in found.made.values() for s in _made(copy)]
     return trees.behind_lets(program, lambda rest: trees.block(*made, rest)) if made else program
 
 
-class _Copy(Detour):
-    """A copy of a tensor; its k-th mode is the tensor's mode `modes[k]`, from 0."""
-
-    modes: tuple[int, ...] = ()
-
-    def made(self) -> tuple[ast.Node, ...]:
-        decided = list(self.context.decisions)
-        filled = [concordize(s, self.context) for s in self.enter(None)]
-        self.context.decisions[:] = decided  # to leave out those of `concordize` on the copy
-        return *filled, ast.Freeze(ast.Variable(self.name))
-
-    def declare(self, name: str, span: Span | None) -> ast.Declare:
-        declared = Detour.declare(self, name, span)
-        return trees.replace(declared, dims=tuple(declared.dims[mode] for mode in self.modes))
-
-    def access(self, name: str, indices: tuple[ast.Node, ...], span: Span | None) -> ast.Access:
-        if name == self.name:
-            indices = tuple(indices[mode] for mode in self.modes)
-        return Detour.access(self, name, indices, span)
+def _made(copy: Detour) -> tuple[ast.Node, ...]:
+    """The statements that make a copy."""
+    decided = list(copy.context.decisions)
+    filled = [concordize(s, copy.context) for s in copy.enter(None)]
+    copy.context.decisions[:] = decided  # to leave out those of `concordize` on the copy
+    return *filled, ast.Freeze(ast.Variable(copy.name))
 
 
 class _Transposes:
@@ -63,7 +49,7 @@ class _Transposes:
     def __init__(self, program: ast.Node, context: ctx.ProgramContext):
         self.context = context
         self.around: list[Any] = []
-        self.made: dict[tuple[str, tuple[int, ...]], _Copy] = {}
+        self.made: dict[tuple[str, tuple[int, ...]], Detour] = {}
         changes = (n for n in trees.walk(program) if isinstance(n, (ast.Declare, ast.Thaw)))
         self.written = {n.tensor.name for n in changes}
 
@@ -157,7 +143,7 @@ class _Transposes:
             level = self.context.level(name)
             parts = list(level.levels())[:-1]
             own = Workspace(Element(level.fill), index_type(parts), len(modes))
-            made = self.made[name, modes] = _Copy.of(self.context, name, [own])
+            made = self.made[name, modes] = Detour.of(self.context, name, [own])
             made.modes = modes
             message = f"`{self.context.written(name)}` is read across its order"
             message += ": it goes through a transposed copy"

@@ -8,7 +8,7 @@ from typing import Any
 
 from finchlang.algebra import program_context as ctx
 from finchlang.algebra.absence import does_nothing
-from finchlang.algebra.laws import with_fills
+from finchlang.algebra.simplify import with_fills
 from finchlang.base.errors import FinchError
 from finchlang.levels.positions import is_positioned
 from finchlang.normalize.schedule import nest_headers as nests

@@ -419,7 +419,8 @@ class _Shapes(Stores):
         """The access of a tensor at maps, by operators; in an update halves of an index are computed."""
         tensor, maps, dropped = leaf[0], list(leaf[1]), leaf[2]
         for n, m in dropped:
-            tensor = index_map.made("broadcast", tensor, ast.Literal(len(maps) + 1), n)
+            at = ast.Literal(len(maps) + 1)
+            tensor = ctx.call("broadcast", tensor, at, n, span=tensor.span)
             maps.append(m)
         whole = trees.replace(access, tensor=tensor)
         return index_map.around(whole, maps, self.agree, self.computed if is_update else None)

@@ -26,7 +26,7 @@ from finchlang.syntax.types import Int32, Type
 class Detour:
     """A workspace `name` that takes the updates of `tensor` in any order (`redirect`) and is then copied
     to it in order. It has the modes of `tensor` without the outermost ones that are fixed where it stands,
-    by the indices `outer`."""
+    by the indices `outer`; its k-th mode is the tensor's mode `modes[k]`, from 0."""
 
     def __init__(
         self, context: ProgramContext, tensor: str, name: str, outer: tuple[ast.Node, ...] = ()
@@ -34,6 +34,7 @@ class Detour:
         self.context, self.tensor, self.name, self.outer = context, tensor, name, outer
         self.fill = context.level(tensor).fill
         self.order = context.level(tensor).order - len(outer)
+        self.modes = tuple(range(self.order))
 
     @classmethod
     def of(
@@ -86,7 +87,8 @@ class Detour:
         return ast.Variable(self.name, span=tensor.span)
 
     def declare(self, name: str, span: Span | None) -> ast.Declare:
-        dims = tuple(size_extent(self.tensor, k + 1, span) for k in range(self.order))
+        modes = self.modes if name == self.name else range(self.order)
+        dims = tuple(size_extent(self.tensor, k + 1, span) for k in modes)
         fill = ast.Literal(self.fill.value, self.fill.type, span=span)
         return ast.Declare(ast.Variable(name, span=span), fill, dims, span=span)
 
@@ -102,8 +104,10 @@ class Detour:
         return annotate(body, {name: self.context.level(name) for name in (target, source)})
 
     def access(self, name: str, indices: tuple[ast.Node, ...], span: Span | None) -> ast.Access:
-        outer = self.outer if name == self.tensor else ()
-        return ast.Access(ast.Variable(name, span=span), (*indices, *outer), span=span)
+        own = (*indices, *self.outer)
+        if name == self.name:
+            own = tuple(indices[mode] for mode in self.modes)
+        return ast.Access(ast.Variable(name, span=span), own, span=span)
 
     def conditions(self, indices: tuple[ast.Index, ...]) -> Iterator[ast.Node]:
         """The conditions of where to write, of the levels whose modes are all in the workspace."""

@@ -8,7 +8,6 @@ from typing import Any
 
 from finchlang.algebra.program_context import ProgramContext, place, reads, statements_of
 from finchlang.base.errors import FinchError, Note, number_of
-from finchlang.base.records import record
 from finchlang.levels.level import Level
 from finchlang.normalize.write_order import check_order
 from finchlang.normalize.write_order.detour import Detour, workspace_levels
@@ -18,41 +17,15 @@ from finchlang.syntax.traversal import block, replace
 _ORDINALS = ("zeroth", "first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth")
 
 
-@record
-class Class:
-    """The class of an update of a tensor of `modes` modes.
-
-    `p1`: the first mode, counted from the outermost, where the order of the loops is not the
-    tensor's (`modes + 1` if it is); `p2`: how many modes are written anew in each step of the outermost
-    loop that is over none of the tensor's modes. `is_appending`: the entries of the result are those of
-    one operand, each once.
-    """
-
-    modes: int
-    p1: int
-    p2: int
-    is_appending: bool
-
-    @property
-    def order(self) -> int:
-        """How many modes a workspace has at least; with one, a dense one of that size does."""
-        return max(self.modes + 1 - self.p1, self.p2)
-
-    def __str__(self) -> str:
-        """How the updates stand to the order of storage, and the name of the class in Workspaces'24."""
-        needs = f"which needs a workspace of {number_of(self.order, 'dimension')}"
-        said = f"out of its order of storage, {needs}" if self.order else "in its order of storage"
-        order = _ORDINALS[self.order] if self.order < len(_ORDINALS) else f"{self.order}th"
-        kind = "dense" if self.order <= 1 else "sparse"
-        action = "appending" if self.is_appending else "scattering"
-        name = f"{order}-order {kind} {action}, p1 = {self.p1}, p2 = {self.p2}"
-        return f"{said} (Workspaces'24: {name})"
-
-
-def classify(
+def classified(
     loops: Sequence[Loop], indices: Sequence[Index], sparse_operands: int, context: ProgramContext
-) -> Class:
-    """The class of an update at bare `indices` inside `loops`, of a value with so many sparse operands."""
+) -> str:
+    """How updates at bare `indices` inside `loops`, of a value with so many sparse operands, stand to the
+    order of storage, and their class in Workspaces'24.
+
+    `p1`: the first mode, from the outermost, where the order of the loops is not that of the tensor; `p2`:
+    how many modes are written anew in each step of the outermost loop that is over none of the tensor's
+    modes. Appending: the entries of the result are those of one operand, each once."""
     by_index: dict[Node, Loop] = {loop.index: loop for loop in loops}
     repeated = (loop for loop in loops if check_order.is_repeated(loop, context))
     order = context.original(loop.index.name for loop in repeated)
@@ -67,7 +40,14 @@ def classify(
     p1 = next((n for n in range(count) if access[n : n + 1] != shared[n : n + 1]), count) + 1
     first = next((n for n, name in enumerate(order) if name not in access), len(order))
     p2 = 0 if first == len(order) else count - len(set(order[:first]) & set(access))
-    return Class(count, p1, p2, first == len(order) and sparse_operands <= 1)
+    least = max(count + 1 - p1, p2)  # modes of a workspace; with one, a dense one of that size does
+    needs = f"which needs a workspace of {number_of(least, 'dimension')}"
+    said = f"out of its order of storage, {needs}" if least else "in its order of storage"
+    ordinal = _ORDINALS[least] if least < len(_ORDINALS) else f"{least}th"
+    kind = "dense" if least <= 1 else "sparse"
+    action = "appending" if first == len(order) and sparse_operands <= 1 else "scattering"
+    name = f"{ordinal}-order {kind} {action}, p1 = {p1}, p2 = {p2}"
+    return f"{said} (Workspaces'24: {name})"
 
 
 def insert_workspaces(program: Node, context: ProgramContext) -> Node:
@@ -232,7 +212,7 @@ class _Insertion:
                 continue
             read = [context.level(name).levels() for name in reads(assign.value)]
             sparse = sum(any(part.modes and not part.is_dense for part in level) for level in read)
-            kind = classify(loops, assign.target.indices, sparse, context)  # type: ignore[arg-type]
+            kind = classified(loops, assign.target.indices, sparse, context)  # type: ignore[arg-type]
             context.decide("workspaces", f"`{shown}` is updated at {place(assign.span)} {kind}")
 
 
