@@ -345,13 +345,7 @@ def alike(layout: Layout, other: Layout) -> bool:
 
 
 def copied(
-    host: Host,
-    store: Arrays,
-    layout: Layout,
-    source: Arrays,
-    other: Layout,
-    dims: Any,
-    count: Expr,
+    host: Host, store: Arrays, layout: Layout, source: Arrays, other: Layout, dims: Any, count: Expr
 ) -> Expr:
     """Copy the frozen fibers of `source` to the `count` fibers of `store`, which are empty and will be
     written next. Gives the number of positions in the child."""
