@@ -12,9 +12,9 @@ from finchlang.host.construct import add, cast, compare, const, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Expr
 from finchlang.levels import layout as lay, looplets as lp
-from finchlang.levels.level import READ, Dims, Fiber, Indexed, Storage, TensorLike
+from finchlang.levels.level import READ, Dims, Fiber, Indexed, Storage, Within
 from finchlang.levels.sorted_coordinates import Here, Listed, load_range, spikes
-from finchlang.syntax.nodes import Literal, Node
+from finchlang.syntax.nodes import Node
 from finchlang.syntax.types import Float64
 
 #: the largest number that a place may have
@@ -22,46 +22,28 @@ MOST = 2**62
 
 
 @record(slots=True)
-class PartOfFiber(TensorLike):
-    """A fiber of a level of several modes at known coordinates in some of them."""
-
-    fiber: Fiber
-
-    @property
-    def mode(self) -> str:
-        return self.fiber.mode
-
-    @property
-    def level(self) -> Any:
-        return self.fiber.level
-
-    def fill_value(self) -> Literal | None:
-        return self.level.fill
-
-
-@record(slots=True)
-class AtCoordinates(PartOfFiber):
+class AtCoordinates(Within):
     """A fiber of a level at `known` coordinates (from 1, last mode first) in its last modes."""
 
     known: tuple[Expr, ...]
 
     def __str__(self) -> str:
-        return f"{self.fiber}[..., {', '.join(map(str, reversed(self.known)))}]"
+        return f"{self.body}[..., {', '.join(map(str, reversed(self.known)))}]"
 
     def sizes(self) -> tuple[Expr | None, ...]:
-        return self.fiber.dims[: len(self.fiber.dims) - len(self.known)]
+        return self.body.dims[: len(self.body.dims) - len(self.known)]
 
     def unfurl(self, host: Host, stop: Expr | None, protocol: str | None) -> Node:
         if self.mode == READ and protocol != "follow":
             return lp.delayed(lambda host: self._entries(host).looplets(host, protocol))
-        return self.level.anywhere(self.fiber, self.known)
+        return self.level.anywhere(self.body, self.known)
 
     def _entries(self, host: Host) -> Entries:
-        start, stop = load_range(host, self.fiber)
-        for idx, i in zip(reversed(self.level.buffers(self.fiber.store)), self.known, strict=False):
+        start, stop = load_range(host, self.body)
+        for idx, i in zip(reversed(self.level.buffers(self.body.store)), self.known, strict=False):
             start = host.search(idx, start, stop, sub(i, 1), "start")
             stop = host.search(idx, start, stop, i, "stop")
-        return Entries(self.fiber, self.level.number - len(self.known), start, stop)
+        return Entries(self.body, self.level.number - len(self.known), start, stop)
 
 
 @dataclass(frozen=True)
@@ -135,7 +117,7 @@ class Coordinates(Indexed):
 
 
 @record(slots=True)
-class Entries(PartOfFiber):
+class Entries(Within):
     """The entries start up to, not including, stop: those alike in all modes but the first `left`."""
 
     left: int
@@ -143,10 +125,10 @@ class Entries(PartOfFiber):
     stop: Expr
 
     def __str__(self) -> str:
-        return f"{self.fiber}[{self.start}:{self.stop}]"
+        return f"{self.body}[{self.start}:{self.stop}]"
 
     def sizes(self) -> tuple[Expr | None, ...]:
-        dims = self.fiber.dims
+        dims = self.body.dims
         return dims[: len(dims) - self.level.number + self.left]
 
     def unfurl(self, host: Host, stop: Expr | None, protocol: str | None) -> Node:
@@ -154,14 +136,14 @@ class Entries(PartOfFiber):
 
     def looplets(self, host: Host, protocol: str | None) -> Node:
         """As `spikes`; of a mode before the last, one coordinate may have several entries."""
-        idx = self.level.buffers(self.fiber.store)[self.left - 1]
+        idx = self.level.buffers(self.body.store)[self.left - 1]
         listed = Listed(idx, self.start, self.stop, self.level.fill)
         size = self.sizes()[-1]
         assert size is not None
         if self.left == 1:
 
             def child(host: Host, q: Expr, i: Expr) -> Node:
-                return self.fiber.child(self.level.child_position(host, self.fiber.store, q))
+                return self.body.child(self.level.child_position(host, self.body.store, q))
 
             return spikes(host, listed, size, protocol, child)
 
@@ -170,7 +152,7 @@ class Entries(PartOfFiber):
             return host.search(idx, add(q, 1), self.stop, i, "end")
 
         def payload(host: Host, q: Expr, i: Expr) -> Node:
-            return Entries(self.fiber, self.left - 1, q, after(host, q, i))
+            return Entries(self.body, self.left - 1, q, after(host, q, i))
 
         def there(i: Expr, q: Expr) -> Node:
             return lp.delayed(lambda host: payload(host, q, i))

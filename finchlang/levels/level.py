@@ -458,6 +458,25 @@ class TensorLike(Node):
 
 
 @record(slots=True)
+class Within(TensorLike):
+    """A tensor that is made of another one, `body`, and has its mode and fill."""
+
+    body: Any
+
+    @property
+    def mode(self) -> str:
+        return self.body.mode
+
+    @property
+    def level(self) -> Any:
+        """The level of the fiber within."""
+        return self.body.level
+
+    def fill_value(self) -> Literal | None:
+        return self.body.fill_value()
+
+
+@record(slots=True)
 class Uniform(TensorLike):
     """A tensor of these sizes that has `value` everywhere."""
 

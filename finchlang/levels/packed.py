@@ -14,9 +14,19 @@ from finchlang.host.construct import add, compare, maximum, minimum, mul, op, su
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay
-from finchlang.levels.coordinate_levels import PartOfFiber
 from finchlang.levels.element import differs
-from finchlang.levels.level import READ, ByName, Dims, Fiber, Found, Given, Level, Sizes, Storage
+from finchlang.levels.level import (
+    READ,
+    ByName,
+    Dims,
+    Fiber,
+    Found,
+    Given,
+    Level,
+    Sizes,
+    Storage,
+    Within,
+)
 from finchlang.levels.looplets import Lookup, Phase, Run, Sequence, Switch
 from finchlang.levels.numpy_layout import ranges
 from finchlang.levels.write_refused import refused
@@ -59,7 +69,7 @@ class Packed(Level):
 
     def follow(self, column: Column, i: Expr) -> Node:
         """The payload at coordinate i of a column."""
-        child = column.fiber.child(add(column.start(column.j), i))
+        child = column.body.child(add(column.start(column.j), i))
         return Switch(self.is_stored(i, column.j), child, self.fill)
 
     def declare(self, host: Host, store: Storage, dims: Dims) -> None:
@@ -120,16 +130,16 @@ def _half(product: Any) -> Any:
 
 
 @record(slots=True)
-class Column(PartOfFiber):
+class Column(Within):
     """Column `j` (from 1) of a packed matrix."""
 
     j: Expr
 
     def __str__(self) -> str:
-        return f"{self.fiber}[:, {self.j}]"
+        return f"{self.body}[:, {self.j}]"
 
     def sizes(self) -> tuple[Expr | None, ...]:
-        return self.fiber.dims[:-1]
+        return self.body.dims[:-1]
 
     def unfurl(self, host: Host, stop: Expr | None, protocol: str | None) -> Node:
         if protocol == "follow" and self.mode == READ:
@@ -138,20 +148,20 @@ class Column(PartOfFiber):
 
     def start(self, j: Expr) -> Expr:
         """The position of (i, j) is i (from 1) plus this."""
-        n = self.fiber.dims[-1]
-        first = mul(self.fiber.position, HalfSquare().cells((n,)))
+        n = self.body.dims[-1]
+        first = mul(self.body.position, HalfSquare().cells((n,)))
         return sub(add(first, self.level.column_start(sub(j, 1), n)), 1)
 
     def stored(self, host: Host) -> Lookup:
         start = host.let(self.start(self.j), "start")
-        return Lookup(lambda host, i: self.fiber.child(add(start, i), self.fiber.dirty))
+        return Lookup(lambda host, i: self.body.child(add(start, i), self.body.dirty))
 
     def outside(self) -> Node:
         """The part of the column that is not stored: it reads as fill and cannot be written."""
-        if self.fiber.mode == READ:
-            return Run(self.fiber.level.fill)
+        if self.body.mode == READ:
+            return Run(self.body.level.fill)
         message = f"{type(self.level).__name__} has no place to write ({{}}, {{}})"
-        return Lookup(lambda host, i: refused(self.fiber, message, (i, self.j)))
+        return Lookup(lambda host, i: refused(self.body, message, (i, self.j)))
 
 
 @dataclass(frozen=True)
@@ -195,16 +205,16 @@ class Symmetric(UpperTriangular):
     has_gaps = False
 
     def column(self, host: Host, column: Column) -> Node:
-        if column.fiber.mode != READ:
+        if column.body.mode != READ:
             return UpperTriangular.column(self, host, column)
 
-        child, j = column.fiber.child, column.j
+        child, j = column.body.child, column.j
         mirrored = Lookup(lambda host, i: child(add(column.start(i), j)))
         return Sequence((Phase(column.stored(host), stop=j), Phase(mirrored)))
 
     def follow(self, column: Column, i: Expr) -> Node:
         low, high = minimum(i, column.j), maximum(i, column.j)
-        return column.fiber.child(add(column.start(high), low))
+        return column.body.child(add(column.start(high), low))
 
     def unpack(
         self, storage: ByName, positions: np.ndarray, sizes: Sizes, kept: np.ndarray | None = None

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from finchlang.base.records import record
 from finchlang.host import construct as code, ir
 from finchlang.host.interface import Host
-from finchlang.levels.level import TensorLike
+from finchlang.levels.level import TensorLike, Within
 from finchlang.levels.looplets import Lookup, Run, map_payloads
 from finchlang.syntax.nodes import MISSING, NOTHING, Call, Literal, Node, Value, Variable
 from finchlang.text.print import pretty
@@ -24,12 +24,11 @@ Evaluate = Callable[[Node], ir.Expr]
 
 
 @record(slots=True)
-class Around(TensorLike):
+class Around(Within):
     """The base of wrappers: the `call` that makes one, and the tensor `body` within; it has `more` modes
     than that. `neutral` is the setting that changes nothing of a mode."""
 
     call: Call
-    body: TensorLike
     resolve: Resolve
     evaluate: Evaluate
 
@@ -39,7 +38,7 @@ class Around(TensorLike):
     @classmethod
     def made(cls, call: Call, resolve: Resolve, evaluate: Evaluate) -> TensorLike:
         """The wrapper for its call."""
-        return cls(call, resolve(call.args[0]), resolve, evaluate)
+        return cls(resolve(call.args[0]), call, resolve, evaluate)
 
     @property
     def at(self) -> int:
@@ -52,15 +51,8 @@ class Around(TensorLike):
         return pretty(self.call)
 
     @property
-    def mode(self) -> str:
-        return self.body.mode
-
-    @property
     def order(self) -> int:
         return self.body.order + self.more
-
-    def fill_value(self) -> Literal | None:
-        return self.body.fill_value()
 
     def rest(self, payload: Node) -> Node:
         """The wrapper around a payload: the rest of the tensor at a coordinate of its last mode."""

@@ -18,7 +18,7 @@ from finchlang.host.construct import ONE, ZERO, add, compare, mul, op, sub
 from finchlang.host.interface import Host, fail_unless
 from finchlang.host.ir import Expr
 from finchlang.levels import looplets as lp
-from finchlang.levels.level import UPDATE, TensorLike, Uniform
+from finchlang.levels.level import UPDATE, Uniform, Within
 from finchlang.syntax.nodes import Call, Literal, Node, Value, Variable
 from finchlang.syntax.traversal import substitute, walk
 from finchlang.wrappers.broadcast import Around, Evaluate, Resolve
@@ -30,11 +30,10 @@ PLACEHOLDER = "setting "
 
 
 @record(slots=True)
-class LoopletNest(TensorLike):
+class LoopletNest(Within):
     """The rest of a tensor, with the looplets that `make` gives in its last mode, of `size`. The
     placeholders `names` in them stand for the settings beside this in `nest(this, setting...)`."""
 
-    body: TensorLike
     modes: int
     size: Expr
     make: Looplets
@@ -47,15 +46,8 @@ class LoopletNest(TensorLike):
     def order(self) -> int:
         return self.modes
 
-    @property
-    def mode(self) -> str:
-        return self.body.mode
-
     def extent(self, back: int = 0) -> tuple[Expr, Expr] | None:
         return self.body.extent(back) if back else (ONE, self.size)
-
-    def fill_value(self) -> Literal | None:
-        return self.body.fill_value()
 
     def located(self, in_a_row: bool) -> int:
         return self.body.located(in_a_row)

@@ -17,7 +17,7 @@ from finchlang.host.construct import ONE, ZERO, add, compare, conjunction, const
 from finchlang.host.interface import Host, fail_unless
 from finchlang.host.ir import Const, Expr
 from finchlang.levels import looplets as lp
-from finchlang.levels.level import UPDATE, Fiber, TensorLike
+from finchlang.levels.level import UPDATE, TensorLike
 from finchlang.operators.build import LARGEST
 from finchlang.syntax.nodes import MISSING, Call, Extent, Literal, Node, Value, Variable
 from finchlang.syntax.traversal import substitute
@@ -78,7 +78,7 @@ class Wrapper(Around):
     def made(cls, call: Call, resolve: Resolve, evaluate: Evaluate) -> TensorLike:
         setting = call.args[-1]
         last = None if setting == cls.neutral else cls.read(setting, evaluate)
-        return cls(call, resolve(call.args[0]), resolve, evaluate, last)
+        return cls(resolve(call.args[0]), call, resolve, evaluate, last)
 
     @staticmethod
     def read(setting: Node, evaluate: Evaluate) -> Any:
@@ -248,16 +248,13 @@ class Window(Wrapper):
     def _check_order(self, host: Host) -> None:
         """Fail (kind access order) if the step is negative and a level must be written in order."""
         step = self.last.step
-        inner: Any = self
-        while not isinstance(inner, Fiber):
-            inner = inner.body if hasattr(inner, "body") else inner.fiber
-        ordered = next((lv for lv in inner.level.levels() if lv.is_sequential), None)
+        ordered = next((lv for lv in self.level.levels() if lv.is_sequential), None)
         if ordered is None:
             return
         rises, kind = compare("gt", step, ZERO), type(ordered).__name__
         message = f"{kind} is written in order, and this slice goes down"
         if isinstance(rises, Const) and not rises.value:
-            hint = f"use a format that takes any order: {inner.level.random_access()}"
+            hint = f"use a format that takes any order: {self.level.random_access()}"
             raise FinchError("access order", message, self.call.span, hint)
         fail_unless(host, rises, "access order", message, (), self.call.span)
 
