@@ -33,13 +33,6 @@ def full_aligned(shape: int | tuple[int, ...], value: object, dtype: np.dtype | 
     return array
 
 
-def aligned(array: np.ndarray) -> np.ndarray:
-    """`array`, of one dimension, or an aligned copy if it is not aligned."""
-    if array.__array_interface__["data"][0] % ALIGNMENT == 0 or not len(array):
-        return array
-    return aligned_copy(array)
-
-
 def aligned_copy(array: np.ndarray) -> np.ndarray:
     """An aligned copy of `array`, of one dimension."""
     copy = empty_aligned(len(array), array.dtype)

@@ -8,31 +8,13 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
 from finchlang.base.errors import FinchError
 
 _asked = False
-
-
-@contextmanager
-def noted() -> Iterator[None]:
-    """In this context Ctrl-C is raised by `check` only. Nothing changes in a thread other than the main
-    one, and where Ctrl-C has another handler than Python's."""
-    global _asked
-    ours = threading.current_thread() is threading.main_thread()
-    if not ours or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield
-        return
-    _asked = False
-    signal.signal(signal.SIGINT, _note)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _note(number: int, frame: FrameType | None) -> None:
@@ -49,13 +31,23 @@ def check() -> None:
 
 
 def interruptible(run: Callable[[], Any]) -> Any:
-    """The result of `run`, during which Ctrl-C is raised as a FinchError of kind interrupted."""
+    """The result of `run`, during which Ctrl-C is raised by `check` only, and then as a FinchError of kind
+    interrupted. Signals are as they are in a thread other than the main one, and where Ctrl-C has another
+    handler than Python's."""
+    global _asked
+    is_main = threading.current_thread() is threading.main_thread()
+    is_ours = is_main and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if is_ours:
+        _asked = False
+        signal.signal(signal.SIGINT, _note)
     try:
-        with noted():
-            result = run()
-            check()
-            return result
+        result = run()
+        check()
+        return result
     except KeyboardInterrupt:
         raise FinchError(
             "interrupted", "the kernel was stopped by Ctrl-C; its outputs are as they were"
         ) from None
+    finally:
+        if is_ours:
+            signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import struct
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from finchlang.base.errors import Bug
 from finchlang.host.ir import COMPARISONS, Const, Op
@@ -19,21 +20,25 @@ from finchlang.syntax.types import Int64, PairType, Type
 FAST = "nsz arcp contract"
 
 
-class Body(Protocol):
+class Body(ABC):
     """What this module needs of the function being emitted. While it `is_exact` LLVM may not change what is
     written."""
 
     is_exact: bool
 
+    @abstractmethod
     def new(self, instruction: str) -> str:
         """Append `instruction`; the name of its result."""
 
+    @abstractmethod
     def call(self, result: str, name: str, args: Sequence[str], *, flags: str = "") -> str:
         """Declare an external function, and call it with arguments, each with its type."""
 
+    @abstractmethod
     def use(self, name: str, type: Type) -> str:
         """The name of the library's function for an operation on a type."""
 
+    @abstractmethod
     def far(self, op: Op, value: str) -> str:
         """The call of the C library's function of a Float64 for what its sequence does not do, or "" where
         the sequence is to be called."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from finchlang.host.rewrite import (
     written,
 )
 from finchlang.native.abi import FAILED, NO_LOG, Failure, Layout
-from finchlang.native.emit_ops import constant, emit_op, llvm_type, memory_type
+from finchlang.native.emit_ops import Body, constant, emit_op, llvm_type, memory_type
 from finchlang.native.library import procedure_name
 from finchlang.native.module_text import INVARIANT, TBAA_SLOTS, UNLIKELY, Module
 from finchlang.syntax.types import Bool, Int64, Type
@@ -70,7 +69,7 @@ class BufferAccess:
     store: str = ""
 
 
-class FunctionText(ABC):
+class FunctionText(Body):
     """One LLVM function being written: instructions, slots, expressions and memory."""
 
     def __init__(self, module: Module, residual: ir.Residual, kernel: FunctionText | None = None):
@@ -139,10 +138,6 @@ class FunctionText(ABC):
 
     def least(self, a: str, b: str) -> str:
         return self.call("i64", "llvm.smin.i64", [f"i64 {a}", f"i64 {b}"])
-
-    @abstractmethod
-    def use(self, name: str, type: Type) -> str:
-        """The name of the library's procedure for an operation on a type."""
 
     def local(self, kind: str) -> str:
         """A new local variable: an alloca in the first block, which LLVM puts into a register."""
@@ -287,11 +282,6 @@ class FunctionText(ABC):
                 found = emit_op(self, expr, [self.value(arg) for arg in expr.args])
             self.bind(expr, found)
         return found
-
-    @abstractmethod
-    def far(self, op: ir.Op, value: str) -> str:
-        """The call of the C library's function of a Float64 for what its sequence does not do, or "" where
-        the sequence is to be called."""
 
     def exact(self, expr: ir.Expr) -> str:
         """The value of an operation on floats, which LLVM may not change."""
