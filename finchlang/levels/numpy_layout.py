@@ -212,8 +212,7 @@ def packed(layout: Layout, given: Given, name: str) -> tuple[ByName, np.ndarray,
         at = given.positions * roles.grid.cells(given.sizes) + given.coordinates[0]
         return {}, at, _ALL
     fibers, first, last, region, kept = _grouped(roles, given)
-    second = fibers[1:] == fibers[:-1]
-    if roles.ptr is None and second.any():
+    if roles.ptr is None and (second := fibers[1:] == fibers[:-1]).any():
         k = np.argmax(second)
         one, other = (f"{first[q] + 1}:{last[0][q] + 1}" for q in (k, k + 1))
         what = "coordinate" if contents is None else "run"
