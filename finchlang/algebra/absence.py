@@ -70,7 +70,8 @@ def either(*parts: Where) -> Where:
 
 
 def _joined(is_and: bool, parts: Iterable[Where], numbers: Iterable[int] = ()) -> Where:
-    """The conjunction or disjunction of parts and numbers, flattened, with absorption (a & (a | b) = a)."""
+    """The conjunction or disjunction of parts and numbers, flattened, with absorption (a & (a | b) = a) and
+    what all parts have in common taken out of them ((a | b) & (a | c) = a | b & c)."""
     found, formulas = set(numbers), set[AbsenceFormula]()
     for part in parts:
         if isinstance(part, int):
@@ -84,6 +85,9 @@ def _joined(is_and: bool, parts: Iterable[Where], numbers: Iterable[int] = ()) -
         if (decided := NEVER if is_and else ALWAYS) in formulas:
             return decided
         formulas = _needed(found, formulas)
+        if not found and (common := frozenset.intersection(*(f.numbers for f in formulas))):
+            rests = [_joined(not is_and, f.formulas, f.numbers - common) for f in formulas]
+            return _joined(not is_and, [_joined(is_and, rests)], common)
     if len(found) + len(formulas) == 1:
         return found.pop() if found else formulas.pop()
     return _made(is_and, found, formulas)

@@ -96,7 +96,6 @@ KERNELS: dict[str, tuple[Make, int, float]] = {
     "loops with a tensor each": (of("Y@ .= 0; for i = _; Y@[i] += A[i] end"), 30, 2.1),
     "statements": (of("y[i] += A[i] * @.5", IN_LOOP), 30, 2.1),
     "sieves": (of("if x[i] != @\ny[i] += 1 end", IN_LOOP), 30, 2.1),
-    "statements under masks": (of("if i >= @\ny[i] += A[i] end", IN_LOOP), 5, 3),
     "nested sieves": (of("if x[i] != @\ny[i] += @\n", IN_LOOP, 1), 30, 2.1),
     "nested definitions": (of("let t@ = x[i] + @\ny[i] += t@", IN_LOOP, 1), 30, 2.1),
     "elseif": (
@@ -155,6 +154,22 @@ def shaped(
     return f"C .= 0; for {loops}; C[{target}] = {shape}[{at}] end", {"C": written, **names}
 
 
+LEVELS = ("SparseList", "SparseBlockList", "SparseRunList", "PackBits")
+
+
+def listed(statement: str, level: str, loops: str = "i = _") -> Make:
+    """Many times `statement`, with its number for `@` and the next one for `#`."""
+
+    def make(count: int) -> tuple[str, dict[str, str]]:
+        numbered = (statement.replace("@", str(k)).replace("#", str(k + 1)) for k in range(count))
+        text = f"for {loops}\n" + "\n".join(numbered) + "\nend"
+        element = f"Dense({level}(Element(0.0)))" if "j" in loops else f"{level}(Element(0.0))"
+        formats = {"A": element, "s": "Scalar(0.0)", "y": DENSE}
+        return text, {n: formats[n[0]] for n in re.findall(r"\b[Asy]\d*(?=\[)", text)}
+
+    return make
+
+
 def numbered(count: int, name: str = "A") -> str:
     return ", ".join(f"{name}{k}" for k in range(count))
 
@@ -206,6 +221,17 @@ SHAPES |= {
         ("sums of what may be missing", "coalesce(@[~(i + 2)], 0)", " + ", LIST),
         ("products of what may be missing", "coalesce(@[~(i + 2)], 0)", " * ", LIST),
     )
+}
+
+SHAPES |= {
+    f"{what} of {level}": (listed(statement, level, loops), 8)
+    for what, statement, loops in (
+        ("statements under masks", "if i == @ + 2; y[i] += A[i] end", "i = _"),
+        ("statements under masks, each", "if i == @ + 2; y@[i] += A@[i] end", "i = _"),
+        ("statements with operands in common", "s@[] += A@[i] * A#[i]", "i = _"),
+        ("sums under bands", "if uptrimask()[i, j + @]; s[] += A@[i, j] end", "j = _, i = _"),
+    )
+    for level in LEVELS
 }
 
 

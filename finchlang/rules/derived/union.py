@@ -46,8 +46,8 @@ def union(machine: Machine, term: Node, state: State) -> Step | None:
     waiting = _waiting(term, choices, state.host)
     if waiting is not None:
         return waiting, state
-    apart = _apart(term) if region is None or region[0] is region[1] else []
-    if len(apart) > 1:
+    apart = _apart(term)
+    if len(apart) > 1 and (region is None or region[0] is region[1]):
         for part in apart:
             machine.run(part, state.inside())
         return EMPTY, state
@@ -55,11 +55,16 @@ def union(machine: Machine, term: Node, state: State) -> Step | None:
         return _of_tensors(machine, term, state, tensors)
     if region is not None and region[0] is not region[1]:
         assert isinstance(term, Loop)
-        wide = [c for c in choices if _is_over(c, term)]
+        here = [a.tensor for a in context.accesses_in(term.body) if context.is_at(a, term.index)]
+        wide = [c for c in choices if c in here]
         if wide:
             if context.find_all(term, Spike):
                 return None  # runs, then what is at their end
             return Region(machine, term, state, wide).step()
+        kinds = {type(x) for x in context.find_looplets(term)}
+        is_ready = kinds <= {Choice, Lookup, AcceptRun} and not unfurlable(term)
+        if len(apart) > 1 and is_ready:  # told apart once the loop is done
+            return accept_run.apply(machine, term, state) or loop.apply(machine, term, state)
     if choices or len(context.find_all(term, Spike)) > 1:
         return Point(machine, term, state, choices).step()
     return None
@@ -83,16 +88,17 @@ def _waiting(term: Node, choices: list[Choice], host: Host) -> Node | None:
 
 
 def _apart(term: Node) -> list[Node]:
-    """Statements at one coordinate, each with those that ask for the same operands, in their order: the
-    cases of others would be told apart within each of its cases."""
+    """Statements, each with those that ask for just the same operands, in their order: the cases of others
+    would be told apart within each of its cases."""
     body = term.body if isinstance(term, Loop) else term
     if not isinstance(body, Block) or is_scope(body):
         return []
     groups: list[tuple[set[int], list[Node]]] = []
     for statement in body.statements:
-        found = {id(x) for x in context.find_looplets(statement) if isinstance(x, (Choice, Spike))}
+        asked = [x for kind in (Choice, Spike) for x in context.find_all(statement, kind)]
+        found = {id(x) for x in asked or context.find_all(statement, Lookup)}  # which may give one
         own = [statement]
-        while groups and (not found or not groups[-1][0] or not found.isdisjoint(groups[-1][0])):
+        while groups and (not found or groups[-1][0] in (found, set())):
             before, statements = groups.pop()
             found, own = before | found, statements + own
         groups.append((found, own))
@@ -177,9 +183,3 @@ def _parts(term: Node, divider: Node, tensors: list[Choice]) -> bool:
 
     left = [x for case in cases for x in context.find_looplets(rest(case)) if x in tensors]
     return len(left) == len(set(left))
-
-
-def _is_over(looplet: Node, loop: Loop) -> bool:
-    return any(
-        a.tensor is looplet and context.is_at(a, loop.index) for a in context.accesses_in(loop.body)
-    )

@@ -11,7 +11,7 @@ from finchlang.host.engine import Step
 from finchlang.host.guarding import guarded
 from finchlang.host.interface import Host
 from finchlang.levels.looplets import AcceptRun, Choice, Lookup, Run, Switch, may_be_missing
-from finchlang.rules.base.context import accesses_in, is_at, put
+from finchlang.rules.base.context import accesses_in, find_looplets, is_at, put
 from finchlang.rules.derived.joint_cases import Arm, Joint, Outcome, Outcomes, outcome_of, replaced
 from finchlang.rules.derived.pieces import choose
 from finchlang.syntax import nodes as ast, traversal as trees
@@ -39,14 +39,13 @@ class Region(Joint):
             found = self._among(node)
             if len(found) > most and all(map(is_of_runs_and_lookups, found)):
                 best, most = node, len(found)
-        if best is None or (isinstance(best, ast.Access) and len(best.indices) > 1):
-            return self._told_apart_within() or self.one_by_one()
+        if best is None:
+            return self.one_by_one()
         given, otherwise = self.cases(best)
-        if not self._parts(best, [outcome for _, outcome in given] + [otherwise]):
-            within = self._told_apart_within()
-            if within is not None:
-                return within
         choices = self._among(best)
+        is_tensor = isinstance(best, ast.Access) and len(best.indices) > 1
+        if is_tensor or not self._parts(best, [*(outcome for _, outcome in given), otherwise]):
+            return self._told_apart_within(), self.state
         arms: list[tuple[ir.Expr, Arm]] = []
         whole = [(self.certain(when), outcome) for when, outcome in given]
         for when, outcome in whole:
@@ -55,24 +54,23 @@ class Region(Joint):
         return self.in_arms([*arms, *more], last)
 
     def _parts(self, node: ast.Node, outcomes: list[Outcome]) -> bool:
-        """Whether each choice of tensors is left for one of these outcomes of an expression alone."""
+        """Whether each choice that an expression does not decide, and each one of tensors, is left for one
+        of these outcomes of it alone."""
+        own = {a.tensor for a in accesses_in(node) if len(a.indices) == 1}
         rests = [simplify(replaced(self.term, node, node if x is None else x)) for x in outcomes]
-        left = [a.tensor for rest in rests for a in accesses_in(rest) if len(a.indices) > 1]
-        found = [x for x in left if any(x is c for c in self.choices)]
-        return len(found) == len({id(x) for x in found})
+        left = [
+            x for rest in rests for x in find_looplets(rest) if x in self.choices and x not in own
+        ]
+        return len(left) == len(set(left))
 
-    def _told_apart_within(self) -> Step | None:
-        """Where some choices are of tensors that inner loops go over: the choices made once, if everything
-        the loop goes over is accepted whole, else made at each coordinate and told apart within; else
-        None."""
+    def _told_apart_within(self) -> ast.Node:
+        """Where telling choices apart here would do others twice: the choices made once, if everything the
+        loop goes over is accepted whole, else made at each coordinate and told apart there, or within."""
         own = [c for c in self.choices if is_of_runs_and_lookups(c)]
-        inner = [a.tensor for a in accesses_in(self.term) if len(a.indices) > 1]
-        if not any(c in inner for c in own):
-            return None
         here = {a.tensor for a in accesses_in(self.term) if is_at(a, self.term.index)}
         rest = here.difference(own)
         is_whole = all(map(_is_of_runs, own)) and all(isinstance(x, (Run, AcceptRun)) for x in rest)
-        return self._moved_in(own, _as_run if is_whole else as_lookup), self.state
+        return self._moved_in(own, _as_run if is_whole else as_lookup)
 
     def _arms(
         self, best: ast.Node, choices: list[Choice], when: ir.Expr, outcome: Outcome
