@@ -17,7 +17,7 @@ from finchlang.syntax.types import TYPES
 from finchlang.testing import grammar
 from finchlang.testing.generate import LETTERS, DrawnTensor, Levels, typed
 from finchlang.testing.grammar import KERNELS, LEVELS, SCRIPTS, WALKED, Form
-from finchlang.testing.random_expressions import ExpressionMaker, Nest
+from finchlang.testing.random_expressions import PROTOCOLS, ExpressionMaker, Nest
 from finchlang.testing.random_shapes import WRITTEN, around
 from finchlang.text.print import pretty
 
@@ -170,6 +170,8 @@ class Writer(ExpressionMaker):
             return self.random.choice(_SIGNS[token].get(self.kind, _SIGNS[token]["float"]).split())
         if token in made:
             return made[token]()
+        if token[0] == "@":
+            return self.indices(nest, token)
         if found := _TENSOR.fullmatch(token):
             return self.tensor(nest, found)
         return super().token(token, nest, depth)
@@ -262,7 +264,7 @@ class Writer(ExpressionMaker):
         turn = [names[(self.seed * EACH + k) % len(names)] for k in range(EACH)]
         size, sparse = self.random.choice((1, 3, 6)), self.random.randrange(2 * EACH)
         loop = [self.operation(name, size, k == sparse) for k, name in enumerate(turn)]
-        last = self.operation(own[self.seed % len(own)], size, is_careful=self.chance(0.6))
+        last = self.operation(own[self.seed % len(own)], size, is_careful=self.chance(0.8))
         return ["@finch for i = _", *loop, "end"], ["@finch for i = _", last, "end"]
 
     def operation(
@@ -315,10 +317,19 @@ class Writer(ExpressionMaker):
         nest = Nest(dict(zip(at, dims, strict=True)), budget=1 if order > 3 else 2)
         nest.tensors["T"] = self.new(tuple(dims), True, tuple(chosen))
         nest.at["T"] = at
-        partial = any(LEVELS[n].takes in ("one", "run") for n in levels)
-        read = partial and self.chance(0.85)
-        role = self.random.choice((0, 1) if read else (0, 1, 0, 1, 2, 3))
-        return self.form(WALKED[role], nest)
+        is_partial = any(LEVELS[n].takes in ("one", "run") for n in levels)
+        is_read = is_partial and self.chance(0.85)
+        fit = tuple(form for form in WALKED if not (is_read and "{T!" in form.text))
+        return self.form(self.chosen(fit), nest)
+
+    def indices(self, nest: Nest, kind: str) -> str:
+        """The indices of T as they are, with protocols, or one lower and permissive."""
+        nest.bound.update(nest.at["T"])
+        spelled = {"@": "{}", "@~": "~({} - 1)"}
+        forms = (
+            spelled.get(kind) or f"{self.random.choice(PROTOCOLS)}({{}})" for _ in nest.at["T"]
+        )
+        return ", ".join(form.format(i) for form, i in zip(forms, nest.at["T"], strict=True))
 
 
 #: the operators of which the last argument is a number of steps

@@ -17,10 +17,11 @@ from finchlang.calls.runner import Observer
 from finchlang.host.engine import Applied, EventKind
 from finchlang.operators.operator_table import OPERATORS
 from finchlang.testing import grammar
+from finchlang.testing.compare_engines import compare
 from finchlang.testing.compare_stored import as_array, entries_of, same
 from finchlang.testing.coverage import REASONS, Coverage, expected
-from finchlang.testing.fuzz import Options, fuzz, run_case
-from finchlang.testing.grammar import KERNELS, LEVELS, SCRIPTS
+from finchlang.testing.fuzz import Options, fuzz, run_case, ways
+from finchlang.testing.grammar import KERNELS, LEVELS, LOWER, PAIRS, SCRIPTS, stack_of
 from finchlang.testing.scripts import generate, operands
 from finchlang.testing.variants import VARIANTS, differences
 from finchlang.text.parse import parse_script
@@ -45,7 +46,17 @@ def test_all_semantics_agree(first: int) -> None:
         if (kind, said) == ("refused", "access order"):  # elsewhere there are workspaces
             assert any(level in generate(seed) for level in NARROW), seed
         outcomes.append(kind)
-    assert outcomes.count("run") > 0.7 * STEP
+    assert outcomes.count("run") > 0.3 * STEP
+
+
+@pytest.mark.parametrize("outer", LOWER[:-1])
+def test_levels_over_each_other(outer: str) -> None:
+    """Each pair in a short script, which reads, writes or updates it in some context."""
+    seeds = {stack_of(seed): seed for seed in range(0, 8 * len(PAIRS), 2) if seed % 3}
+    for pair in (pair for pair in PAIRS if pair[0] == outer):
+        text = generate(seeds[pair], True)
+        found = compare(text, ways=ways(Options(), seeds[pair]))
+        assert found.agrees, f"seed {seeds[pair]}: {found.report}\n{text}"
 
 
 @pytest.mark.parametrize("seed", range(FIRST, FIRST + CASES, STEP))
@@ -56,26 +67,15 @@ def test_variants_of_scripts_agree(seed: int) -> None:
         assert kind in ("run", "refused"), said
 
 
-@pytest.mark.parametrize("engine", ("interpret", "residual", "native"))
-def test_what_fails_changes_nothing(engine: str) -> None:
-    """Scripts of which a place to scatter to is out of bounds, statement by statement."""
+def test_what_fails_changes_nothing() -> None:
+    """Scripts of which a place to scatter to is out of bounds leave what they had before, as all say."""
     failed = 0
     for seed in range(FIRST, FIRST + max(CASES, 40)):
         text, count = re.subn(PLACES, r"\g<1>99\2", generate(seed))
-        if not count:
-            continue
-        session = Session(engine)
-        for statement in parse_script(text).statements:
-            before = {n: session[n] for n in session.names()}
-            held = {n: a.copy() for n, v in before.items() if (a := as_array(v)) is not None}
-            try:
-                session.run(pretty(statement))
-            except FinchError as error:
-                failed += error.kind == "bounds"
-                for name, old in held.items():
-                    assert session[name] is before[name], (seed, name)
-                    assert same(as_array(before[name]), old, 0.0), (seed, name)
-                break
+        if count:
+            found = compare(text)
+            assert found.agrees, f"seed {seed}: {found.report}"
+            failed += any(error.kind == "bounds" for error in found.errors.values())
     assert failed
 
 
