@@ -44,12 +44,14 @@ _kernels: dict[ast.KernelNode, ast.KernelNode] = {}
 
 class _Nodes:
     """The distinct nodes of some expressions, arguments first. `numbers` maps the id of a node to its place
-    in `nodes`, the same for equal nodes; `key` is all that a program depends on, and names no operand."""
+    in `nodes`, the same for equal nodes, and `known` are all these, so that no other gets their ids; `key`
+    is all that a program depends on, and names no operand."""
 
-    __slots__ = ("entries", "is_empty", "key", "nodes", "numbers", "roots")
+    __slots__ = ("entries", "is_empty", "key", "known", "nodes", "numbers", "roots")
 
     def __init__(self, roots: tuple[Expression, ...]):
         self.nodes: list[Expression] = []
+        self.known: list[Expression] = []
         self.key: list[Any] = []
         self.numbers: dict[int, int] = {}
         self.entries: dict[Any, int] = {}
@@ -86,6 +88,7 @@ class _Nodes:
             self.nodes.append(node)
             self.key.append(part)
         self.numbers[id(node)] = number
+        self.known.append(node)
         return number
 
 

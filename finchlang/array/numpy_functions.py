@@ -67,9 +67,8 @@ def nan_to_num(
     x: Any, /, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None
 ) -> Array:
     """`x` with numbers for NaN and infinities: the greatest and the least float unless others are given."""
-    arg = as_expression(x)
-    found = Array(arg)
-    if not arg.values.type.is_float:
+    found = Array(as_expression(x))
+    if found.dtype.kind != "f":
         return found
     limits = np.finfo(found.dtype)
     for is_one, number in (

@@ -52,7 +52,7 @@ class LogicalPlanner:
         self.costs: dict[int, float] = {}
         self.graph, self.count = graph, len(graph.nodes)
         self.sources: dict[int, int] = {}
-        self.alive: list[lazy.Expression] = []
+        self.number = graph.add
         self.uses = self.uses_in(graph.roots)
         self.expansions, self.depth, self.is_spent = EXPANSIONS, 0, False
         self.parts: set[int] = set()  # what is made by nests inside of others
@@ -61,11 +61,6 @@ class LogicalPlanner:
         self.parted: dict[int, lazy.Expression] = {}
         self.is_choice = False
         self.told: dict[int, Described] = {}  # by the number of the node that was made
-
-    def number(self, node: lazy.Expression) -> int:
-        """The number of a node, which is kept, so that no other node gets its id."""
-        self.alive.append(node)
-        return self.graph.add(node)
 
     def uses_in(self, roots: Sequence[int]) -> Counter[int]:
         """How often each node is used, of results and of what they are made of."""
@@ -206,7 +201,6 @@ class LogicalPlanner:
             return None
         found = copy(found)
         found.values = node.values
-        self.alive.append(found)
         return found
 
     def repeated(self, form: SumProduct) -> bool:
