@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import combinations, groupby, islice, permutations, product
 from math import inf
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 from finchlang.algebra import costs
 from finchlang.algebra.absence import either
@@ -50,6 +50,9 @@ class Division:
         self.choices = 0
         self.complete: list[PlannedNest] = []  # whole divisions, each better than those before
         self._found: dict[int, tuple[float, PlannedNest | None]] = {}
+        self._priced: dict[
+            Any, tuple[float, float, bool]
+        ] = {}  # nests without what their parts cost
         self._keys: dict[int, tuple[object, tuple[int, ...]]] = {}
 
     @property
@@ -76,15 +79,22 @@ class Division:
     ) -> PlannedNest | None:
         """A nest of these parts that keeps these labels; None if it costs more than the bound, with what is
         `spent` on its parts."""
-        operands = [self.stored_of(part) for part in parts]
-        absent = either(*[k for k, operand in enumerate(operands) if operand.is_sparse])
-        counts = Counts(self.places, operands, absent, _bits(order))
-        spent += costs.NEST
-        found = counts.orders(bound - spent)
-        if not found:
-            return None
-        cost = spent + found[0][0]
-        return PlannedNest(order, order, tuple(parts), cost, counts.entries, not counts.is_dense)
+        key = order, *parts
+        if key not in self._priced:
+            operands = [self.stored_of(part) for part in parts]
+            absent = either(*[k for k, operand in enumerate(operands) if operand.is_sparse])
+            counts = Counts(self.places, operands, absent, _bits(order))
+            found = counts.orders(bound - spent - costs.NEST)
+            if not found:
+                return None
+            self._priced[key] = found[0][0], counts.entries, not counts.is_dense
+        least, entries, is_sparse = self._priced[key]
+        cost = spent + costs.NEST + least
+        return (
+            PlannedNest(order, order, tuple(parts), cost, entries, is_sparse)
+            if cost < bound
+            else None
+        )
 
     def stored_of(self, part: PlannedNest | int) -> OperandEntries:
         if isinstance(part, int):
