@@ -12,8 +12,6 @@ from typing import Any
 
 from pygments.token import Comment, Keyword, Name, Number, String, Text, _TokenType
 
-from finchlang.syntax.traversal import EnoughFrames
-
 from .highlight import KEYWORDS, FinchLexer
 
 _OPENING, _CLOSING = ("(", "[", "{"), (")", "]", "}")
@@ -81,6 +79,8 @@ class Outline:
         self._declared: list[tuple[Any, Scope]] = []
         self._spoken = [word for word in self.words if not word.is_silent]
         self._starts = [0, *(found.end() for found in re.finditer("\n", text))]
+        from finchlang.syntax.traversal import EnoughFrames  # the prompt begins without
+
         with EnoughFrames():
             self._read(_tree(text), Scope("", -1))
         self._join()
