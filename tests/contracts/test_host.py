@@ -113,16 +113,6 @@ def test_every_operation_has_the_types_it_should() -> None:
     assert taken["eq"] == taken["min"] == list(TYPES.values())
 
 
-def test_nan_wins_in_min_and_max_on_both_sides() -> None:
-    nan, inf = math.nan, math.inf
-    pairs = np.array([[nan, 1, nan, -inf], [1, nan, nan, inf]])
-    program = Program(
-        programs.elementwise, ((Float64,) * 2, tuple((name, Float64) for name in ("min", "max")))
-    )
-    done = everywhere(program, [*pairs, np.zeros(4), np.zeros(4)], 4)
-    np.testing.assert_array_equal(done.arrays[2:], [[nan] * 3 + [-inf], [nan] * 3 + [inf]])
-
-
 def plain(name: str, *args: Any, type: Type | None = None) -> Expr:
     """An operation as it stands."""
     exprs = tuple(a if isinstance(a, Expr) else const(a) for a in args)

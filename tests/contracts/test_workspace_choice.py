@@ -164,21 +164,6 @@ def test_few_places_for_what_is_read_are_all_kept(engine: str, rows: int, count:
     assert len(session.notes) == 1
 
 
-def test_entries_are_the_same_whichever_policy() -> None:
-    rng = np.random.default_rng(0)
-    A = rng.integers(-2, 3, (30, 40)) * (rng.random((30, 40)) < 0.3)
-    stored = []
-    for policy in ("", "coord", "hash", "bucket", "flags"):
-        session = Session()
-        session["A"], session["B"] = scipy.sparse.csc_array(A), scipy.sparse.csr_array(A.T)
-        session["C"] = Tensor("Dense(SparseList(Element(0)))")
-        forced = f"@workspace C policy={policy}" if policy else ""
-        for update in ("+=", "<<min>>=", "="):
-            session.run(forced + OUTER.replace("+=", update))
-            stored.append([part.tolist() for part in session["C"].entries()])
-    assert all(entries == stored[n % 3] for n, entries in enumerate(stored))
-
-
 def test_each_call_chooses_anew() -> None:
     told = Told()
     session = Session(observer=told)
