@@ -277,12 +277,14 @@ class Denotation(Places):
                 terms = [n for n in summands(moved) if not isinstance(n[1], ast.Literal)]
                 deep = terms[0][1] if len(terms) == 1 and terms[0][0] > 0 else None
                 indices += [deep] if isinstance(deep, ast.Index) else []
-                if isinstance(deep, ast.Index) and self.is_outer(outer, deep, env):
+                known = all(isinstance(n, (ast.Index, ast.Literal)) for _, n in summands(outer))
+                is_like_mask = isinstance(deep, ast.Index) and (known or deep == moved)
+                if is_like_mask and self.is_outer(outer, deep, env):
                     return Number(value.value, True)
             return Number(value.value, value.is_structural or indices[1:] == indices[:1] != [])
         return value
 
-    def is_outer(self, node: ast.Node, index: ast.Index, env: Environment) -> bool:
+    def is_outer(self, node: ast.Node, index: Any, env: Environment) -> bool:
         """Whether an expression is an integer that is the same in all steps of the loop of `index`."""
         within = list(env)[list(env).index(index.name) :]
         names = (n.name for n in trees.walk(node) if isinstance(n, (ast.Index, ast.Variable)))

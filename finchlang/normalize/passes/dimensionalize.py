@@ -66,9 +66,7 @@ class _Rebuild:
                 return replace(node, body=inner)
             case ast.Declare():
                 return self.declare(node)
-            case ast.Sieve(_, body):
-                return replace(node, body=self.statement(body))
-            case ast.Block():
+            case ast.Block() | ast.Sieve():
                 return map_children(self.statement, node)
         return node
 

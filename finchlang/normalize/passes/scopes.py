@@ -151,14 +151,11 @@ class _Scopes:
                 name in env and env[name].name in self.extents
             ):
                 return replace(env[name], span=node.span)
-        if isinstance(node, ast.Variable) and isinstance(
-            self.context.formats.get(node.name), Level
-        ):
-            entry = _example(node.name, self.context.level(node.name).order)
-            hint = f"write `for i = _`, and `{entry}` for an entry"
-            raise FinchError(
-                "type", f"a loop runs over indices, and `{node.name}` is a tensor", node.span, hint
-            )
+        known = self.context.formats.get(node.name) if isinstance(node, ast.Variable) else None
+        if isinstance(node, ast.Variable) and isinstance(known, Level):
+            hint = f"write `for i = _`, and `{_example(node.name, known.order)}` for an entry"
+            message = f"a loop runs over indices, and `{node.name}` is a tensor"
+            raise FinchError("type", message, node.span, hint)
         value = self.value(node, env)
         if ctx.is_call(node, "size"):
             return ast.Extent(ast.Literal(1, span=node.span), value, span=node.span)
@@ -255,13 +252,11 @@ class _Scopes:
         if op.name in env or isinstance(known, types.Type):
             raise FinchError("type", f"`{op.name}` is a value, not an operator", op.span)
         if known is not None:
-            place, hint = (
-                (whole or op).span,
-                f"write `{_example(op.name, self.context.level(op.name).order)}`",
-            )
+            told: Any = f"write `{_example(op.name, self.context.level(op.name).order)}`"
             if whole is not None:
-                hint = write(f"{op.name}[{', '.join(map(pretty, whole.args))}]")
-            raise FinchError("type", f"`{op.name}` is a tensor, not an operator", place, hint)
+                told = write(f"{op.name}[{', '.join(map(pretty, whole.args))}]")
+            message = f"`{op.name}` is a tensor, not an operator"
+            raise FinchError("type", message, (whole or op).span, told)
         hint = did_you_mean(op.name, (*OPERATORS, *FAMILIES, *MASKS))
         hint = hint or "a function of the script is defined before the kernel: `f(x) = ...`"
         message = f"there is no operator `{op.name}`"

@@ -192,7 +192,7 @@ class _Wrapperize:
             return node
         left, right = node.args
         distance = affine.plus(left, right, -1)
-        is_exact = _is_exact(left) and _is_exact(right) and not self.may_be_missing(left)
+        is_exact = _is_exact(left) and _is_exact(right) and not self.may_be_missing(node)
         if isinstance(distance, ast.Literal) and is_exact:
             known = simplify(ast.Call(node.op, (distance, affine.ZERO), span=node.span))
             return trees.replace(known, type=None)
@@ -232,18 +232,17 @@ class _Wrapperize:
 
 def _alone(one: ast.Node, other: ast.Node) -> tuple[ast.Node, ast.Node]:
     """i and b - c for the sides i + c and b of a comparison, where no sum can wrap around."""
-    found = list(affine.terms(one))
-    own = [n for sign, n in found if sign > 0 and isinstance(n, ast.Index)]
-    if len(own) != 1 or len(found) < 2 or not _is_exact(one):
+    own = [n for sign, n in affine.terms(one) if sign > 0 and isinstance(n, ast.Index)]
+    if len(own) != 1 or own[0] == one or not (_is_exact(one) and _is_exact(other)):
         return one, other
     return own[0], affine.plus(other, affine.plus(one, own[0], -1), -1)
 
 
 def _is_exact(node: ast.Node) -> bool:
-    """Whether an expression is an index, or its sum with numbers, that cannot wrap around."""
-    others = [n for _, n in affine.terms(node)]
-    indices = [n for n in others if isinstance(n, ast.Index)]
-    return len(indices) == 1 and all(n in indices or _is_near(n) for n in others)
+    """Whether an expression is a number, an index or their sum, and cannot wrap around."""
+    found = [n for _, n in affine.terms(node)]
+    indices = [n for n in found if isinstance(n, ast.Index)]
+    return len(indices) < 2 and all(n in indices or _is_near(n) for n in found)
 
 
 def _is_near(node: ast.Node) -> bool:

@@ -110,9 +110,6 @@ def wrong_order(
     counted = f"{number_of(len(given), one, what)} {'is' if len(given) == 1 else 'are'}"
     message = f"`{name}` has {number_of(order, 'dimension')}, but {counted} given"
     letters = ", ".join("ijklmnopq"[:order])
-    hint = (
-        f"write all of them, as in `{name}[{letters}]`"
-        if what == "indices" and name.isidentifier()
-        else None
-    )
+    is_named = what == "indices" and name.isidentifier()
+    hint = f"write all of them, as in `{name}[{letters}]`" if is_named else None
     return FinchError("dimension", message, node.span, hint)
