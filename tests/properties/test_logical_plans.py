@@ -34,7 +34,7 @@ FORMATS = {
 STEPS = (
     """
 x @ m ; n @ x ; x @ m ; n @ x ; x * (n @ o) ; (n @ o) * x ; (n @ o) @ x
-x * y ; y * x ; x + y ; x - y ; x.T ; x.T @ x ; x @ x.T
+x * y ; y * x ; x + y ; x - y ; x.T ; x.T @ x ; x @ x.T ; x - xp.sum(x @ m) ; xp.sum(x) - xp.sum(y)
 xp.sum(x, axis=0) ; xp.sum(x, axis=1) ; xp.sum(x) ; xp.sum(x, axis=0, keepdims=True)
 xp.mean(x, axis=1, keepdims=True) * y ; x - xp.mean(x, axis=0) ; x / 4 ; 2 * x ; -x
 xp.max(x, axis=0) ; xp.min(xp.max(x, axis=1)) ; x * xp.exp((n @ o) / 64) ; x / (1 + y * y)
