@@ -81,7 +81,7 @@ def _as_numbers(xp: Any, *arrays: Any) -> list[Any]:
 
 
 @_over("dropdims(A; dims)", "A without these dimensions, of size 1", 1, lambda A, name: grid(A))
-def _dropped(xp: Any, array: Any, *, dims: Any) -> Any:
+def _dropped(xp: Any, array: Any, dims: Any) -> Any:
     axes = axes_of(array, dims) or ()
     wrong = next((array.shape[axis] for axis in axes if array.shape[axis] != 1), None)
     if wrong is not None:
