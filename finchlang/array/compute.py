@@ -65,11 +65,8 @@ class _Nodes:
         number = self.numbers.get(id(node))
         if number is not None:
             return number
-        part, args = node.static, node.args
-        if args:
-            part = part, tuple([self.add(arg) for arg in args])
-            entry: Any = part, id(node) if node.numbers else node.shape
-        elif isinstance(node, Leaf):
+        part = node.static
+        if isinstance(node, Leaf):
             operand, dtype = node.value, node.values.type.dtype
             kind = operand.dtype.type  # of an unsigned long long not that of uint64
             is_same = kind is dtype.type or np.dtype(kind) == dtype
@@ -77,10 +74,10 @@ class _Nodes:
                 was = f"an operand was an array of {node.values.type.dtype} {node.shape}"
                 now = f"is one of {operand.dtype} {operand.shape} now"
                 raise ValueError(f"{was} when it was used, and {now}")
-            entry = part, id(operand)
+            entry: Any = part, id(operand)
             self.is_empty = self.is_empty or 0 in node.shape
         else:
-            part = part, ()
+            part = part, tuple([self.add(arg) for arg in node.args])
             entry = part, id(node) if node.numbers else node.shape
         number = self.entries.get(entry)
         if number is None:

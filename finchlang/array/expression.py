@@ -102,10 +102,8 @@ class Map(Expression):
                 shape = broadcast_shapes(*[arg.shape for arg in args])
                 args = tuple([broadcast(arg, shape) if arg.shape else arg for arg in args])
                 break
-        self.op, self.args, self.shape, self.values, self.has_limits = (
-            *(op, args, shape, values),
-            has_limits,
-        )
+        self.op, self.args, self.shape = op, args, shape
+        self.values, self.has_limits = values, has_limits
         self.static = (op, values) if has_limits else op
 
 
