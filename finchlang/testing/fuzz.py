@@ -96,7 +96,7 @@ def ways(options: Options, seed: int) -> tuple[Way, ...]:
 
 
 #: by the last digit of a seed what else is tried: values beside NumPy's, and declarations of laws
-APART = {4: expected_difference, 9: law_difference}
+APART = {2: expected_difference, 6: expected_difference, 9: law_difference}
 
 
 def is_apart(seed: int, options: Options) -> bool:
