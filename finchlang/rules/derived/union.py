@@ -4,10 +4,13 @@ base rules tell all combinations of them apart."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from finchlang.algebra.simplify import is_scope, simplify
 from finchlang.host.engine import Machine, Step, rule
 from finchlang.host.interface import Host
 from finchlang.levels.element import typed_literal
+from finchlang.levels.level import Fiber
 from finchlang.levels.looplets import AcceptRun, Choice, Lookup, Run, Sequence, Spike, Steps
 from finchlang.rules.base import context
 from finchlang.rules.base.loops import accept_run, lookup, loop, unfurl, unfurlable
@@ -20,7 +23,7 @@ from finchlang.rules.derived.union_over_a_region import (
     is_of_runs_and_lookups,
 )
 from finchlang.syntax import traversal as trees
-from finchlang.syntax.nodes import EMPTY, Block, Literal, Loop, Node
+from finchlang.syntax.nodes import EMPTY, Assign, Block, Literal, Loop, Node
 from finchlang.wrappers.masks import Mask
 
 
@@ -47,13 +50,14 @@ def union(machine: Machine, term: Node, state: State) -> Step | None:
     if waiting is not None:
         return waiting, state
     apart = _apart(term)
-    if len(apart) > 1 and (region is None or region[0] is region[1]):
+    is_wide = region is not None and region[0] is not region[1]
+    if len(apart) > 1 and (not is_wide or _write_apart(apart)):
         for part in apart:
             machine.run(part, state.inside())
         return EMPTY, state
     if tensors:
         return _of_tensors(machine, term, state, tensors)
-    if region is not None and region[0] is not region[1]:
+    if is_wide:
         assert isinstance(term, Loop)
         here = [a.tensor for a in context.accesses_in(term.body) if context.is_at(a, term.index)]
         wide = [c for c in choices if c in here]
@@ -104,6 +108,26 @@ def _apart(term: Node) -> list[Node]:
         groups.append((found, own))
     parts = [trees.block(*own) for _, own in groups]
     return [trees.replace(term, body=p) for p in parts] if isinstance(term, Loop) else parts
+
+
+def _write_apart(parts: list[Any]) -> bool:
+    """Whether parts of a loop write different scalars, or looplets at its index: then each may go over all
+    coordinates before the next."""
+    kinds = Lookup, AcceptRun, Run
+    nests = [x for part in parts for x in context.find_looplets(part)]
+    if not all(
+        isinstance(x, kinds) or (isinstance(x, Choice) and is_of_runs_and_lookups(x)) for x in nests
+    ):
+        return False  # they may share positions
+    written: list[Node] = []
+    for part in parts:
+        targets = {n.target for n, _ in trees.statements(part.body) if isinstance(n, Assign)}
+        if any(
+            t.indices not in ((), (part.index,)) or isinstance(t.tensor, Fiber) for t in targets
+        ):
+            return False
+        written += {t.tensor for t in targets}
+    return len(written) == len(set(written))
 
 
 def _of_tensors(machine: Machine, term: Node, state: State, tensors: list[Choice]) -> Step | None:
