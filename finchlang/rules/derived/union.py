@@ -65,10 +65,6 @@ def union(machine: Machine, term: Node, state: State) -> Step | None:
             if context.find_all(term, Spike):
                 return None  # runs, then what is at their end
             return Region(machine, term, state, wide).step()
-        kinds = {type(x) for x in context.find_looplets(term)}
-        is_ready = kinds <= {Choice, Lookup, AcceptRun} and not unfurlable(term)
-        if len(apart) > 1 and is_ready:  # told apart once the loop is done
-            return accept_run.apply(machine, term, state) or loop.apply(machine, term, state)
     if choices or len(context.find_all(term, Spike)) > 1:
         return Point(machine, term, state, choices).step()
     return None
@@ -113,11 +109,9 @@ def _apart(term: Node) -> list[Node]:
 def _write_apart(parts: list[Any]) -> bool:
     """Whether parts of a loop write different scalars, or looplets at its index: then each may go over all
     coordinates before the next."""
-    kinds = Lookup, AcceptRun, Run
-    nests = [x for part in parts for x in context.find_looplets(part)]
-    if not all(
-        isinstance(x, kinds) or (isinstance(x, Choice) and is_of_runs_and_lookups(x)) for x in nests
-    ):
+    nests = {x for part in parts for x in context.find_looplets(part)}
+    nests -= {x for x in nests if isinstance(x, Choice) and is_of_runs_and_lookups(x)}
+    if not all(isinstance(x, (Lookup, AcceptRun, Run)) for x in nests):
         return False  # they may share positions
     written: list[Node] = []
     for part in parts:
