@@ -70,15 +70,16 @@ def child_count(layout: Layout, storage: ByName, count: int, sizes: Sizes) -> in
     return [*_walked(layout, storage, count, sizes)][-1][1]
 
 
-def listed(layout: Layout, storage: ByName, count: int, sizes: Sizes) -> int:
-    """How many coordinates (or runs) `count` fibers store."""
+def listed(layout: Layout, storage: ByName, count: int, sizes: Sizes) -> int | None:
+    """How many coordinates (or runs) `count` fibers store; None if only unpacking can tell."""
     marked = [p for p in layout if isinstance(p, lay.Each) and p.empty is not None]
     if marked and not lay.offsets(layout):
         return int(np.any([storage[p.name][:count] != p.empty for p in marked], axis=0).sum())
     for part in layout:
         if isinstance(part, lay.Aside):
             layout = part.parts
-    return child_count(layout, storage, count, sizes)
+    is_known = lay.offsets(layout) or all(isinstance(part, lay.Grid) for part in layout)
+    return child_count(layout, storage, count, sizes) if is_known else None
 
 
 def counted(layout: Layout, storage: ByName, count: int, sizes: Sizes) -> dict[str, int]:

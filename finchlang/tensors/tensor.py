@@ -295,9 +295,9 @@ class Tensor(array_base.TensorBase):
 
     def _count_listed(self) -> int | None:
         """How many coordinates the last level stores, if the levels can tell without unpacking."""
-        count = 1
+        count: int | None = 1
         for level, storage, sizes, positions in fibers(self._parts()[:-1]):
-            if count != positions:  # not every position above is in use
+            if count != positions:  # it is not known, or not every position above is in use
                 return None
             count = listed(level.layout, storage, positions, sizes)
         return count
