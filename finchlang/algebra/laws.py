@@ -4,7 +4,7 @@ rewriting is licensed by a property in the operator table, and none knows an ope
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import reduce
+from functools import lru_cache, reduce
 from itertools import product
 from math import isfinite
 from typing import Any, TypeGuard
@@ -12,6 +12,7 @@ from typing import Any, TypeGuard
 from finchlang.algebra.expression_types import apart, is_there, optional, type_of
 from finchlang.base.errors import FinchError
 from finchlang.host.construct import const
+from finchlang.levels.element import typed_literal
 from finchlang.levels.level import Fiber
 from finchlang.operators import operator_table as table
 from finchlang.operators.operator import value_in
@@ -148,6 +149,20 @@ def presence(row: table.Operator, node: Call) -> Node | None:
     rest = node.args[1:]
     other = rest[0] if len(rest) == 1 else Call(node.op, rest)
     return Call(table.SELECT, (there, value, other), span=node.span) if rest else node.args[0]
+
+
+@lru_cache(None)
+def identity_of(op: Any, type: Type) -> Literal:
+    """The identity of an operator, by its node or name, with which a reduction starts. Raises TypeError if
+    it has none."""
+    row = table.operator(Variable(op) if isinstance(op, str) else op)
+    start = None if row is None or row.identity is None else row.identity.value(type)
+    if isinstance(start, Pair):
+        start = Pair(start.first, 0)
+    if start is None:
+        name = getattr(op, "name", op)
+        raise TypeError(f"`{name}` cannot reduce arrays: it has no identity")
+    return typed_literal(type.wrap(start), type)
 
 
 def annihilator(row: table.Operator, node: Call) -> Node | None:

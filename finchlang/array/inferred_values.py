@@ -6,7 +6,7 @@ from functools import cache, lru_cache
 from typing import Any
 
 from finchlang.algebra.expression_types import type_of as type_of_node
-from finchlang.algebra.laws import folding
+from finchlang.algebra.laws import folding, identity_of
 from finchlang.algebra.simplify import simplify
 from finchlang.base.errors import FinchError
 from finchlang.base.records import record
@@ -77,19 +77,6 @@ def stored_of(format: Format) -> StoredValues:
 def op_node(op: Any) -> Node:
     """An operator's node: of a name in the table, or the node itself."""
     return Variable(op) if isinstance(op, str) else op
-
-
-@lru_cache(None)
-def identity_of(op: Any, type: Type) -> Literal:
-    """The identity of an operator, with which a reduction starts. Raises TypeError if it has none."""
-    row = operator(op_node(op))
-    start = None if row is None or row.identity is None else row.identity.value(type)
-    if isinstance(start, Pair):
-        start = Pair(start.first, 0)
-    if start is None:
-        name = getattr(op, "name", op)
-        raise TypeError(f"`{name}` cannot reduce arrays: it has no identity")
-    return typed_literal(type.wrap(start), type)
 
 
 @lru_cache(4096)

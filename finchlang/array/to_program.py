@@ -10,9 +10,10 @@ from typing import Any, cast
 
 from finchlang.algebra import index_map
 from finchlang.algebra.absence import NEVER, Where
+from finchlang.algebra.laws import identity_of
 from finchlang.algebra.program_context import ONE, PERMISSIVE, call
 from finchlang.array import expression as lazy
-from finchlang.array.inferred_values import identity_of, op_node, values_of
+from finchlang.array.inferred_values import op_node, values_of
 from finchlang.array.logical.fills import with_numbers
 from finchlang.array.logical.form import Place
 from finchlang.array.logical.rebuild import Graph, LogicalPlanner

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from finchlang.algebra.laws import identity_of
 from finchlang.algebra.program_context import INIT
-from finchlang.array.inferred_values import identity_of
 from finchlang.base.errors import Span
 from finchlang.calls import substitute
 from finchlang.calls.arguments import SCALAR, TENSOR

@@ -8,8 +8,9 @@ from functools import reduce
 from math import isfinite, prod
 from typing import Any, Protocol
 
+from finchlang.algebra.laws import identity_of
 from finchlang.array import expression as lazy
-from finchlang.array.inferred_values import identity_of, is_even, op_node
+from finchlang.array.inferred_values import is_even, op_node
 from finchlang.array.logical.form import Place
 from finchlang.levels.element import typed_literal
 from finchlang.operators.operator_table import DIFFERS, SELECT, operator

@@ -8,8 +8,9 @@ from copy import copy
 from math import inf
 from typing import Any, Protocol
 
+from finchlang.algebra.laws import identity_of
 from finchlang.array import expression as lazy
-from finchlang.array.inferred_values import identity_of, op_node, result_of
+from finchlang.array.inferred_values import op_node, result_of
 from finchlang.array.logical.describe import Described
 from finchlang.array.logical.divide import MOST, Division, PlannedNest
 from finchlang.array.logical.fills import is_other, reduced_apart
