@@ -170,7 +170,7 @@ def test_the_cache_may_be_damaged_or_not_writable(tmp_path, monkeypatch):
 
 def _examples() -> list[str]:
     reference = Path(finchlang.grammar.__path__[0]) / "REFERENCE.md"
-    text = re.sub(r"(?ms)^```python$.*?^```$", "", reference.read_text("utf-8"))
+    text = re.sub(r"(?ms)^```\w+$.*?^```$", "", reference.read_text("utf-8"))
     blocks = re.findall(r"(?m)(?:^    .*\n|^\n)+", text)
     examples = [b for b in map(textwrap.dedent, blocks) if b.strip()]
     return [
