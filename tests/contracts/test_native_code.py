@@ -344,7 +344,7 @@ def test_two_kernels_with_the_same_part_compile_it_once(monkeypatch: pytest.Monk
         return original(source, is_rare)
 
     monkeypatch.setattr(compiler, "machine_code", machine_code)
-    monkeypatch.setattr(compiler, "_parts", {})
+    compiler.part_code.cache_clear()
     for type, others in [(Int64, 0), (Int64, 3), (Float64, 0)]:
         residual: Residual = Program(beside, (type, others)).residual
         ones = [np.ones(1, np.int64) for _ in range(others)]
