@@ -229,9 +229,14 @@ SHAPES |= {
         ("statements under masks", "if i == @ + 2; y[i] += A[i] end", "i = _"),
         ("statements under masks, each", "if i == @ + 2; y@[i] += A@[i] end", "i = _"),
         ("statements with operands in common", "s@[] += A@[i] * A#[i]", "i = _"),
-        ("sums under bands", "if uptrimask()[i, j + @]; s[] += A@[i, j] end", "j = _, i = _"),
     )
     for level in LEVELS
+}
+
+BAND = "if uptrimask()[i, j + @]; s[] += A@[i, j] end"
+SHAPES |= {
+    f"sums under bands of {level}": (listed(BAND, level, "j = _, i = _"), 8)
+    for level in ("SparseBlockList", "PackBits")
 }
 
 
