@@ -333,7 +333,7 @@ def test_compile(meter, name, monkeypatch):
     for _ in range(5):
         for kind, program in programs.items():
             if kind == "inserted, first":
-                compiler._parts.clear()
+                compiler.part_code.cache_clear()
             session = Session(output=lambda _: None)
             session["A"], session["B"], session["C"] = A, A, Tensor(CSC, *A.shape)
             session["w"] = Tensor(format, *A.shape[:modes])
