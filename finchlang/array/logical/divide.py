@@ -50,9 +50,8 @@ class Division:
         self.choices = 0
         self.complete: list[PlannedNest] = []  # whole divisions, each better than those before
         self._found: dict[int, tuple[float, PlannedNest | None]] = {}
-        self._priced: dict[
-            Any, tuple[float, float, bool]
-        ] = {}  # nests without what their parts cost
+        #: of each nest its cost without that of its parts, its entries, and whether they are sparse
+        self._priced: dict[Any, tuple[float, float, bool]] = {}
         self._keys: dict[int, tuple[object, tuple[int, ...]]] = {}
 
     @property
