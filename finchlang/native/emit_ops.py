@@ -15,9 +15,9 @@ from finchlang.operators.build import QUICK_POWERS
 from finchlang.syntax.types import Int64, PairType, Type
 
 #: Contraction is allowed, and sums may be taken in any order. Products and quotients may not: a part of
-#: them may overflow, or become 0, though the whole does not. NaN and infinities are honoured
-#: (min-plus needs Inf).
-FAST = "nsz arcp contract"
+#: them may overflow, or become 0, though the whole does not. Nor is a quotient a product with the
+#: reciprocal, which is rounded once more and may be Inf. NaN and infinities are honoured (for min-plus).
+FAST = "nsz contract"
 
 
 class Body(ABC):
