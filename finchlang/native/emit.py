@@ -27,6 +27,7 @@ from finchlang.host.rewrite import (
     changing,
     indirect,
     is_heavy,
+    is_straight,
     variables,
     walk,
 )
@@ -287,7 +288,7 @@ class _Function(SplitFunction):
                 return self.module.loop_hint(unroll_disable="i1 1")
             self.is_wide |= not is_heavy(loop.body)
         scatters = any(isinstance(s, ir.Store) for s in indirect(loop.body))
-        return self.module.short_loop(scatters, loop.is_append)
+        return self.module.short_loop(is_straight(loop.body), scatters, loop.is_append)
 
     def emit_grow(self, statement: ir.Grow) -> None:
         result, parameters = "preserve_mostcc noalias ptr", "ptr captures(none), i64, i64"
