@@ -35,7 +35,7 @@ from finchlang.native import library
 from finchlang.native.abi import INTERRUPTED, NO_MEMORY, OK
 from finchlang.native.emit_ops import comparison, llvm_type, memory_type
 from finchlang.native.emit_procedures import CHUNK, SplitFunction
-from finchlang.native.function_text import BufferAccess
+from finchlang.native.function_text import BufferAccess, place_of
 from finchlang.native.module_text import Module
 from finchlang.native.procedure_texts import TEXTS
 from finchlang.syntax.types import Int64, Type
@@ -133,6 +133,8 @@ class _Function(SplitFunction):
 
     def emit_statements(self, code: ir.Code) -> None:
         """The statements of `code` up to a Fail."""
+        written = (s for s in code.statements if isinstance(s, (ir.Store, ir.Set)))
+        self.totals |= {s.value: place_of(s) for s in written}
         for statement in code.statements:
             if self.block:
                 self.emit_statement(statement)
@@ -140,18 +142,22 @@ class _Function(SplitFunction):
     def emit_statement(self, statement: ir.Stmt) -> None:
         match statement:
             case ir.Bind(variable, expr):
-                self.bind(variable, self.value(expr))
+                self.bind(variable, self.total(expr, self.totals.get(variable)))
             case ir.Load(variable, buffer, index):
                 self.bind(variable, self.load(buffer, self.value(index)))
+                self.contents[variable] = buffer, index
                 if self.loops:
                     self.read.add(variable)
             case ir.Store(buffer, index, expr):
-                self.store(buffer, self.value(index), self.value(expr))
+                self.store(buffer, self.value(index), self.total(expr, place_of(statement)))
+                self.contents[expr] = place_of(statement)
             case ir.Get(variable, cell):
                 self.bind(variable, self.read_cell(cell))
+                self.contents[variable] = cell
             case ir.Set(cell, expr):
-                value = self.value(expr)
+                value = self.total(expr, place_of(statement))
                 self.do(f"store {llvm_type(cell.type)} {value}, ptr {self.cell(cell)}")
+                self.contents[expr] = cell
             case ir.Branch():
                 self.emit_if(statement)
             case ir.WhileLoop():

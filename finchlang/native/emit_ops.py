@@ -14,17 +14,18 @@ from finchlang.native.target import has_fused
 from finchlang.operators.build import QUICK_POWERS
 from finchlang.syntax.types import Int64, PairType, Type
 
-#: Contraction is allowed, and sums may be taken in any order. Products and quotients may not: a part of
-#: them may overflow, or become 0, though the whole does not. Nor is a quotient a product with the
-#: reciprocal, which is rounded once more and may be Inf. NaN and infinities are honoured (for min-plus).
+#: Contraction is allowed. Products and quotients may not be reordered: a part of them may overflow, or
+#: become 0, though the whole does not. Nor is a quotient a product with the reciprocal, which is rounded
+#: once more and may be Inf. NaN and infinities are honoured (for min-plus).
 FAST = "nsz contract"
 
 
 class Body(ABC):
     """What this module needs of the function being emitted. While it `is_exact` LLVM may not change what is
-    written."""
+    written. What is added to a total may be added in any order: these are its `sums`."""
 
     is_exact: bool
+    sums: set[Op]
 
     @abstractmethod
     def new(self, instruction: str) -> str:
@@ -84,7 +85,7 @@ def emit_op(body: Body, op: Op, args: list[str]) -> str:
 
 def _arithmetic(integer: str, floating: str) -> Callable[[Body, Op, list[str]], str]:
     def emit(body: Body, op: Op, args: list[str]) -> str:
-        order = "reassoc " if op.name in ("add", "sub") else ""
+        order = "reassoc " if op in body.sums else ""
         fast = "" if body.is_exact else f"{order}{FAST} "
         name = f"{floating} {fast}".rstrip() if op.type.is_float else integer
         return body.new(f"{name} {llvm_type(op.type)} {args[0]}, {args[1]}")

@@ -26,6 +26,8 @@ from finchlang.syntax.types import Bool, Int64, Type
 
 #: statements that call a procedure of the library
 _CALLING = (ir.Grow, ir.Search, ir.Sort, ir.SortBy, ir.SortBits)
+#: where a value is: in a cell, or at an index of a buffer
+Place = ir.Cell | tuple[ir.Buffer, ir.Expr]
 
 
 def layout_of(residual: ir.Residual, undo_log: UndoLog = NO_LOG) -> Layout:
@@ -55,6 +57,11 @@ def layout_of(residual: ir.Residual, undo_log: UndoLog = NO_LOG) -> Layout:
         tuple(dict.fromkeys(procedure_name(s) for s in called)),
         undo_log,
     )
+
+
+def place_of(statement: ir.Store | ir.Set) -> Place:
+    """Where `statement` writes a value."""
+    return statement.cell if isinstance(statement, ir.Set) else (statement.buffer, statement.index)
 
 
 @dataclass(slots=True)
@@ -88,6 +95,9 @@ class FunctionText(Body):
         self.lines: list[str] = []
         self.locals: list[str] = []
         self.is_exact = False  # LLVM may not change what is written now
+        self.sums: set[ir.Op] = set()
+        self.contents: dict[ir.Expr, Place] = {}  # what a variable was read from
+        self.totals: dict[ir.Expr, Place] = {}  # where a variable will be written
         self.count = 0
         self.block = "start"  # the label of the block being written, "" behind the end of one
         fails = (s for s in everything(residual) if isinstance(s, ir.Fail))
@@ -282,6 +292,15 @@ class FunctionText(Body):
                 found = emit_op(self, expr, [self.value(arg) for arg in expr.args])
             self.bind(expr, found)
         return found
+
+    def total(self, expr: ir.Expr, place: Place | None) -> str:
+        """The value of `expr`, to be written at `place`. What is added to what is there may be added in any
+        order."""
+        if place and isinstance(expr, ir.Op) and expr.name in ("add", "sub"):
+            added_to = expr.args if expr.name == "add" else expr.args[:1]
+            if any(self.contents.get(arg) == place for arg in added_to):
+                self.sums.add(expr)
+        return self.value(expr)
 
     def exact(self, expr: ir.Expr) -> str:
         """The value of an operation on floats, which LLVM may not change."""
