@@ -125,7 +125,9 @@ def _parser() -> ArgumentParser:
         prog="finch",
         usage="finch [-i] [-e TEXT | FILE [ARGS ...]]\n       finch COMMAND ...",
         description="A language for sparse and structured tensors. Without a file: the prompt.",
-        epilog="\n".join(["commands:", *(f"  {n:<11} {said_of(n)}" for n in COMMANDS)]),
+        epilog="\n".join(
+            ["commands:", *(f"  {n:<11} {said_of(n).partition('. ')[0]}" for n in COMMANDS)]
+        ),
         formatter_class=RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=BANNER)
@@ -144,7 +146,7 @@ def _parser_of(command: str) -> ArgumentParser:
 def said_of(command: str) -> str:
     from .manual import words
 
-    return words()[f"finch {command}"].text
+    return words()[f"finch {command}"].text.replace("\n", " ").rstrip(".")
 
 
 if __name__ == "__main__":

@@ -107,7 +107,7 @@ def directly(options: Namespace) -> int:
         try:
             with watched():
                 if options.e is not None:
-                    conversation.run(options.e, "<-e>")
+                    conversation.run("\n".join(options.e), "<-e>")
                 else:
                     _tell_of_options(options)
                     conversation.session.run_file(options.file)

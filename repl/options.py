@@ -139,7 +139,9 @@ OPTIONS: dict[str, tuple[str, Any]] = {
     "NAME": _operand("name", "the variable the tensor is bound to in the end", metavar="NAME"),
     "FILES": _operand("files", "a .finch file, `-` for input", metavar="FILE", nargs="+"),
     "SHELL": ("shell", {"choices": ("bash", "zsh", "fish")}),
-    "-e": _option("run a text and show its values", str, metavar="TEXT"),
+    "-e": _option(
+        "run a text and show its values (more than once)", str, metavar="TEXT", action="append"
+    ),
     "-i": _option("go on at the prompt"),
     "--engine": _option(
         "what runs kernels: native, residual, interpret or denote (%(default)s)", _engine, ENGINE

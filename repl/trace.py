@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from difflib import SequenceMatcher, get_close_matches
 from typing import Any
 
-from finchlang.base.errors import FinchError
+from finchlang.base.errors import FinchError, number_of
 from finchlang.calls.runner import KernelEvent, Observer
 from finchlang.functions.unit_rules import ALL
 from finchlang.host.engine import Applied, EventKind
@@ -68,8 +68,8 @@ class Chosen:
     def check_ran(self) -> None:
         """Raises FinchError "unknown name" if the chosen kernel was not run."""
         if self.kernel is not None and not 1 <= self.kernel <= len(self.kernels):
-            ran = {0: "none", 1: "one"}.get(len(self.kernels), str(len(self.kernels)))
-            raise FinchError("unknown name", f"there is no kernel {self.kernel}: {ran} was run")
+            ran = number_of(len(self.kernels), "kernel was", "kernels were")
+            raise FinchError("unknown name", f"there is no kernel {self.kernel}: {ran} run")
 
     def has(self, applied: Applied, number: int) -> bool:
         is_named = not self.rules or applied.name in self.rules

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import io
 import os
 import shutil
 import signal
@@ -36,6 +37,8 @@ def read_script(path: str | Path, newline: str | None = None) -> str:
     try:
         with told("read", path):
             if path == "-":  # in the locale C, bytes that are not UTF-8 are read as surrogates
+                if isinstance(sys.stdin, io.TextIOWrapper):
+                    sys.stdin.reconfigure(newline=newline)
                 return sys.stdin.read().encode().decode()
             with Path(path).open(encoding="utf-8", newline=newline) as file:
                 return file.read()

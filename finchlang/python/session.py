@@ -28,6 +28,10 @@ from finchlang.text.tree_cache import script_of
 INPUT = "<input>"
 
 
+def _write(text: str) -> None:
+    sys.stdout.write(text)  # of now: tests and notebooks put another one there
+
+
 class Session(Runner):
     """Variables, and the kernels compiled so far, for scripts that run one after the other.
 
@@ -60,7 +64,7 @@ class Session(Runner):
         evaluator = self.checker if engine == "check" else Evaluator
         is_staged = staging and engine in UNITS and (observer is None or observer.stages)
         runner = self if is_staged else None
-        self._evaluator = evaluator(self._run_kernel, output or sys.stdout.write, runner)
+        self._evaluator = evaluator(self._run_kernel, output or _write, runner)
         self._known: dict[str, Node] = {}  # unnamed scripts, or their one kernel, by their text
 
     # ------------------------------------------------------------------------------------ variables

@@ -142,7 +142,9 @@ def _similar(value: Any) -> Any:
 @BUILTINS.add("fill(v, n...)", "an array of v")
 def _filled(value: Any, *sizes: Any) -> np.ndarray:
     if not data.is_number(value):
-        raise FinchError("type", f"an array is filled with a number, not {kind_of(value)}")
+        message = f"an array is filled with a number, not {kind_of(value)}"
+        hint = "`fill(v, n)` makes an array, `x .= v` sets each entry of one"
+        raise FinchError("type", message, hint=hint)
     return _full("fill", type_and_sizes(sizes)[1], value, None)
 
 
@@ -262,7 +264,10 @@ def _rounded(name: str, *args: Any, digits: Any = None) -> Any:
     is_typed = type is None or isinstance(type, types.Type)
     if len(args) > 2 or data.is_array(x) or not is_typed:
         message = f"{name} takes a number, or a type and a number"
-        raise FinchError("type", message, hint=f"{name}(2.345, digits = 1), {name}(Int64, 2.5)")
+        hint = f"{name}(2.345, digits = 1), {name}(Int64, 2.5)"
+        if len(args) == 1 and digits is None:
+            hint = f"`{name}.(x)` has that of each entry of an array `x`"
+        raise FinchError("type", message, hint=hint)
     if digits is not None:
         if type is not None:
             raise FinchError("type", f"{name} takes a type or `digits`, not both")

@@ -125,7 +125,7 @@ class Calls(Expressions):
                 named = {name: value(env) for name, value in keywords.items()} if keywords else {}
                 return self.apply(function, args, named, span, keeps)
             except FinchError as error:
-                if error.hint == SHADOWED and error.span == span:
+                if error.hint in (SHADOWED, INDEXED) and error.span == span:
                     function = called(env)
                     if isinstance(function, data.Builtin):  # it was given what is no function
                         error.hint = f"`{function.usage}`: {function.doc}"
@@ -343,5 +343,8 @@ def _with_dot(error: FinchError, node: ast.Call) -> FinchError:
     if error.hint is not data.WITH_DOT:
         return error
     assert isinstance(node.op, ast.Variable)
-    code = pretty(with_dot(node.op, node.args))
+    code, sign = pretty(with_dot(node.op, node.args)), node.op.name
+    if sign in "&|" and not any(isinstance(arg, ast.Call) for arg in node.args):
+        hint = f"`{sign}` goes before comparisons: write `(a .> 1) .{sign} (b .< 3)`"
+        return FinchError(error.kind, error.message, error.span, hint)
     return FinchError(error.kind, error.message, error.span, f"write `{code}`")

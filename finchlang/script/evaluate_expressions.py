@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -301,7 +302,7 @@ def _unknown(name: str, span: Span | None, is_local: bool, env: Environment) -> 
         message = f"{name} is local to this function and has no value yet"
         hint = "names of a function are its own: give this one a value first, or pass it in"
         return FinchError("unknown name", message, span, hint)
-    return unknown_name(name, span, {*env.names(), *functions.PREDEFINED})
+    return unknown_name(name, span, {*env.names(), *functions.PREDEFINED} - {"I"})
 
 
 def unknown_name(name: str, span: Span | None, known: set[str]) -> FinchError:
@@ -319,8 +320,12 @@ def named(error: FinchError, env: Environment) -> FinchError:
     if span is None or isinstance(error.hint, Hint):
         return error
     if error.kind == "dimension":
-        if error.hint is None and error.message.startswith("the extent given is"):
+        found = re.match(r"the extent given is (.+):(.+), but .* is (.+):(.+)", error.message)
+        if error.hint is None and found is not None:
+            first, last, start, stop = map(int, found.groups())
             error.hint = "a loop over a part of a dimension marks its index: `x[~i]` for `x[i]`"
+            if first < start or last > stop:
+                error.hint = "`for i = _` goes over all of the dimension"
         return error
     name, _, call = span.text.partition("(")
     names = {*env.names()}

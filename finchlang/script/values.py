@@ -402,6 +402,8 @@ def operate(op: Operator, args: list[Any]) -> Any:
         if hint is None and op.name in ARITHMETIC and any(map(is_number, args)):
             hint = "`parse(Float64, s)` is the number that a string spells"
         hint = PARSED if op.name in TYPES and len(args) == 1 else hint
+    if hint is None and any(isinstance(arg, Scalar) for arg in args):
+        hint = "`s[]` is the value of a Scalar `s`"
     raise FinchError("type", f"`{op.name}` does not take {others}", hint=hint)
 
 

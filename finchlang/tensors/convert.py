@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.base.errors import FinchError
+from finchlang.base.errors import FinchError, number_of
 from finchlang.levels.element import differs
 from finchlang.levels.level import level_of
 from finchlang.levels.numpy_layout import pointers, ranges
@@ -33,7 +33,8 @@ def convert(target: Any, source: Any) -> Any:
     if source.order != format.order:
         is_scalar = isinstance(source, Scalar)
         given = "a Scalar" if is_scalar else f"a tensor of size {size_text(source.shape)}"
-        message = f"{format} has {format.order} dimensions, {given} has {source.order}"
+        own = number_of(format.order, "dimension")
+        message = f"{format} has {own}, {given} has {source.order}"
         more = source.order - format.order
         nested = f"`{'Dense(' * more}{format}{')' * more}` has {source.order}"
         hint = f"each level is one dimension: {nested}" if more > 0 and not is_scalar else None

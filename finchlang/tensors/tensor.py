@@ -10,7 +10,7 @@ from typing import Any, Self, overload
 import numpy as np
 
 from finchlang.base.aligned_memory import aligned_copy, full_aligned
-from finchlang.base.errors import FinchError
+from finchlang.base.errors import FinchError, number_of
 from finchlang.base.late import late
 from finchlang.levels.dense import Dense
 from finchlang.levels.element import Element, differs, literal_text, typed_literal
@@ -194,9 +194,8 @@ class Tensor(array_base.TensorBase):
         level = array_base.format_of(format)
         array = values_of(level.element_type, array)
         if level.order != array.ndim:
-            raise FinchError(
-                "dimension", f"{level} has {level.order} modes, the array has {array.ndim}"
-            )
+            own = number_of(level.order, "mode")
+            raise FinchError("dimension", f"{level} has {own}, the array has {array.ndim}")
         if array_base.is_whole(level):
             tensor = cls(level, *array.shape)
             tensor._dense_view()[...] = array  # type: ignore[index]

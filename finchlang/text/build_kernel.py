@@ -24,6 +24,8 @@ from finchlang.text.print import pretty
 
 PROTOCOLS = frozenset(("walk", "gallop", "follow"))
 
+#: functions of scripts that make a tensor
+_MAKERS = ("zeros", "ones", "fill", "rand", "similar", "copy", "collect", "Tensor", "Scalar")
 _SETTINGS = ("policy", "capacity")
 _SIGN = re.compile(r"[-+*/&|%^~!÷⊻<>≤≥≠]|&&|\|\||[=!<>]=|<<|>>")
 _NO_PLACE = {
@@ -86,6 +88,10 @@ class KernelBuilder:
         return present[0].to(present[-1]) if present else None
 
     def name(self, node: ast.Node, message: str = "a name is expected here") -> str:
+        word = node.span.text if isinstance(node, ast.Literal) and node.span is not None else ""
+        if word.isalpha():
+            told = f"`{word}` is a constant of the language, and no name for another value"
+            raise syntax_error(told, node.span, "choose another name")
         if not isinstance(node, ast.Variable):
             raise syntax_error(message, node.span)
         return node.name
@@ -160,7 +166,7 @@ class KernelBuilder:
         if isinstance(target, ast.Variable) and sign.type == "COLON_EQ":
             return self._declaration(target, value, parts)  # as in Fig 11
         if not isinstance(target, ast.Subscript):
-            raise self._no_target(target, sign)
+            raise self._no_target(target, sign, value)
         if sign.type == "USER_ASSIGN":
             op = self._user_operator(sign)
         elif sign in ASSIGNMENTS:
@@ -170,7 +176,7 @@ class KernelBuilder:
             raise syntax_error(f"`{sign}` is not an assignment of kernels", self.at(sign), hint)
         return ast.Assign(target, op, value, span=self.over(parts))  # type: ignore[arg-type]
 
-    def _no_target(self, target: ast.Node, sign: Token) -> FinchError:
+    def _no_target(self, target: ast.Node, sign: Token, value: Any) -> FinchError:
         hint: str | None = None
         if not isinstance(target, ast.Variable):
             if isinstance(target, ast.Call) and isinstance(target.op, ast.Variable):
@@ -189,6 +195,8 @@ class KernelBuilder:
         if sign == "=":
             hint = f"`let {name} = ... end` names a value, `{name}[] = ...` sets a scalar, "
             hint += f"`{name} .= 0` resets a tensor"
+            if isinstance(value, ast.Call) and getattr(value.op, "name", "") in _MAKERS:
+                hint = f"a kernel makes no tensors: write `{name} = {value.op.name}(...)` before it"  # type: ignore[attr-defined]
         return syntax_error(f"a kernel assigns to accesses like `{name}[]`", target.span, hint)
 
     def _user_operator(self, sign: Any) -> ast.Node:
@@ -440,6 +448,8 @@ def _of_type(node: ast.Call, type: Type) -> ast.Node:
     if name == "sizeof" and not args:
         return ast.Literal(type.bits // 8, span=node.span)
     hint = f"`round({type}, x)` and `sizeof({type})` take one"
+    if name in ("convert", "typemax", "typemin"):
+        hint = f"write `{type}(x)`" if args else f"name it in the script: `m = {name}({type})`"
     raise syntax_error(f"a type has no place in `{name}`", where.span, hint)
 
 

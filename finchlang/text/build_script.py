@@ -251,6 +251,9 @@ class Builder(KernelBuilder):
 
     def matrix(self, parts: list) -> ast.Node:
         rows = tuple(p for p in parts if isinstance(p, tuple))
+        span = self.over(parts)
+        if len(rows) == len(rows[0]) == 1 and span is not None and span.text.endswith(";]"):
+            return ast.Call(ast.Variable("vcat"), rows[0], span=span)  # `[1:3;]`, as in Julia
         if all(len(row) == 1 for row in rows):  # `[1; 2]` is a vector, as in Julia
             return ast.Rows(rows, False, span=self.over(parts))
         are_numbers = all(isinstance(entry, ast.Literal) for row in rows for entry in row)
@@ -355,6 +358,8 @@ class Builder(KernelBuilder):
             node = node.name if isinstance(node, ast.Typed) else node
             if isinstance(node, ast.Splat):
                 type, node = "Vararg", node.value
+            if isinstance(node, ast.Literal) and node.span is not None and node.span.text.isalpha():
+                self.name(node)
             if not isinstance(node, ast.Variable):
                 at = pretty(ast.Subscript(call.op, call.args))
                 hint = write(f"{at} = {pretty(body)}", span)

@@ -149,6 +149,9 @@ class Pass:
             is_next = following is not None and following.start_pos == token.end_pos
             if token.type == "PREFIX_PLUS" and following == "+" and is_next:
                 raise Fault("`++` is no operator", token, "write `x += 1`")
+            is_arrow = token.type == "NEG" and previous == "<" and not is_next
+            if is_arrow and token.start_pos == previous.end_pos:  # `x <- 3` would compare `x < -3`
+                raise Fault("`<-` is no assignment", previous, "it is written `=`")
             self._nest(token, before)
             signs = ("NEG", "NUMBER") if self.is_declaring else ()
             self.is_declaring = token.type in ("COLON_EQ", *signs)

@@ -71,6 +71,9 @@ def _made(hint: Any, node: Any) -> Any:
     match hint:
         case "with `string`" | "with `repeat`":
             sign, op = getattr(getattr(node, "op", None), "name", ""), ast.Variable(hint[6:-1])
+            if isinstance(node, ast.Let):
+                value = ast.Call(op, (node.targets[0], node.value))
+                return trees.replace(node, op=None, value=value)
             if sign in (".+", ".*") or isinstance(node, ast.Broadcast):
                 return with_dot(op, node.args)
             return trees.replace(node, op=op) if sign in ("+", "*") else None

@@ -289,6 +289,11 @@ def _member(line: str, code: str, at: int, in_kernel: bool) -> Remedy | None:
             continue  # in single quotes
         name, end = chain[1], chain.end()
         is_call = code[end : end + 1] == "("
+        whole = code[start:end]
+        if not is_package and whole in names.rows(in_kernel):  # `is.na`, a name of R
+            stop = _other_bracket(code, end) + 1 if is_call else end
+            text = f"{name}{line[end:stop]}"
+            return _translated(start, stop, f"`{whole}` is no name here", whole, text, in_kernel)
         if name == "shape" and (size := re.match(r"\[(\d+)\]", code[end:])):
             ours = f"size({line[start : dot.start()]}, {int(size[1]) + 1})"
             return _written(start, end + size.end(), "there is no member access", ours)

@@ -114,7 +114,7 @@ def test_bytes_that_are_no_text(tmp_path: Path, capsys: pytest.CaptureFixture[st
         ("diff --engines fast FILE", "`fast` is none of"),
         ("run", "are required: FILE\n"),
         ("trace --steps 5:2 FILE", "`5:2` has no step in it"),
-        ("trace --kernel 2 FILE", "there is no kernel 2: one was run"),
+        ("trace --kernel 2 FILE", "there is no kernel 2: 1 kernel was run"),
         ("trace --rule Loup FILE", "there is no rule `Loup`"),
     ],
 )

@@ -210,7 +210,8 @@ class _Rebuild:
     ) -> list[tuple[tuple[int, int], str]]:
         """What changes in the text of an access that may be outside of its tensor."""
         changes, shown = list[tuple[tuple[int, int], str]](), self.context.written(loop.index.name)
-        own = ast.Variable(shown)
+        own, root = ast.Variable(shown), ctx.root(access.tensor)
+        is_sized = not is_target or root not in self.facts.current
         if access.span is None:
             return changes
         for index in indices_as_typed(access.span.text):
@@ -219,10 +220,9 @@ class _Rebuild:
             start, stop = (access.span.offsets[0] + at for at in index.span.offsets)
             is_marked = ctx.is_call(index, ctx.PERMISSIVE, *ctx.PROTOCOLS)
             is_shifted = isinstance(index, ast.Call) and not is_marked and own in walk(index)
-            if is_shifted or (is_given and not is_target and index == own):
+            if is_shifted or (is_given and is_sized and index == own):
                 code = f"~({index.span.text})" if is_shifted else f"~{shown}"
                 changes.append(((start, stop), code))
-        root = ctx.root(access.tensor)
         if changes and not is_target and root is not None:
             start, stop = access.span.offsets
             fill = pretty(ast.Literal(self.context.level(root).fill.value))

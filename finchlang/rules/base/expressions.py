@@ -254,7 +254,7 @@ def _bound(node: ast.Node, state: State, machine: Machine | None) -> Expr:
     expr = state.host.let(present(node, state, machine), "n")
     if not expr.type.is_integer:
         raise FinchError(
-            "type", f"a bound of an extent must be an integer, not {expr.type}", node.span
+            "type", f"an index must be an integer, as bounds are, not {expr.type}", node.span
         )
     return state.host.let(op("cast", expr, type=types.Int64), "n")
 
