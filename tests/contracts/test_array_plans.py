@@ -7,13 +7,13 @@ import gc
 import subprocess
 import sys
 import weakref
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from rows import rows as rows_of
 
 import finchlang.array as xp
 from finchlang import FinchError, Scalar, Session, SwizzledTensor, Tensor
@@ -70,79 +70,14 @@ def summed(count: int) -> Any:
     return sum([RING[k : k + 30, :30] for k in range(1, count)], RING[:30, :30]) @ V
 
 
-#: expressions, what their plan says, and what it does not say; `;` and a text: so often
-PLANS: dict[str, tuple[Callable[[], Any], list[str], list[str]]] = {
-    "one kernel": (lambda: (TENSOR * V[:6, None] + TENSOR).sum(axis=0), ["1 @finch", "1 .="], []),
-    "reshaped in it": (lambda: (xp.reshape(CSR, -1) * V).sum(), ["1 @finch", "1 .="], []),
-    "joined in it": (lambda: xp.concat([CSR, CSR]) @ V[:5], ["1 @finch", "1 .="], []),
-    "sliced in it": (lambda: (CSR * A)[1:2, :], ["1 @finch", "1 .="], []),
-    "both in it": (lambda: xp.reshape(CSR + A, (2, 15)) * xp.roll(V[:15], 1), ["1 @finch", "1 .="], []),
-    "a number that decides nothing": (lambda: TENSOR * 2.5, ["2.5\n"], ["* 2.5"]),
-    "a number that the fill is": (lambda: xp.maximum(TENSOR, 0.5), [", n0)", "then has 0.5"], [", 0.5)"]),
-    "extremes of the inner modes": (lambda: xp.max(TENSOR - 1, axis=0), ["1 .="], []),
-    "extremes of all modes": (lambda: xp.max(TENSOR - 1), ["1 .="], []),
-    "extremes of the outer mode": (lambda: xp.max(TENSOR, axis=1), [], ["1 .="]),
-    "other order": (
-        lambda: matrix(500, 400, 3000, "csr") @ matrix(400, 300, 3000, "csc"), ["2 c0["], []
-    ),
-    "same order": (
-        lambda: matrix(500, 400, 3000, "csr") @ matrix(400, 300, 3000, "csr"), [], ["c0"]
-    ),
-    "a full result": (
-        lambda: matrix(2000, 2000, 10**5, "csr") @ matrix(2000, 2000, 10**5, "csr"),
-        ["Tensor(Dense(Dense"], [],
-    ),
-    "a sparse result": (
-        lambda: matrix(2000, 2000, 2000, "csr") @ matrix(2000, 2000, 2000, "csr"),
-        ["Tensor(Dense(SparseList"], ["Dense(Dense"],
-    ),
-    "the smaller is copied": (
-        lambda: matrix(300, 300, 9000, "csr") + matrix(300, 300, 90, "csc"),
-        ["c0[i, j] = x1[i, j]"], ["c0[i, j] = x0[i, j]"],
-    ),
-    "the smaller is copied, the other way": (
-        lambda: matrix(300, 300, 90, "csc") + matrix(300, 300, 9000, "csr"),
-        ["c0[i, j] = x0[i, j]"], ["c0[i, j] = x1[i, j]"],
-    ),
-    "few entries look up": (lambda: xp.where(FEW > 0.1, LARGE, 0), ["x1[i, follow(j)]"], []),
-    "long fibers are searched": (
-        lambda: matrix(300, 300, 30_000, "csr") * matrix(300, 300, 300, "csr"),
-        ["x0[i, gallop(j)] * x1[i, j]"], [],
-    ),
-    "sums are not": (
-        lambda: matrix(300, 300, 30_000, "csr") + matrix(300, 300, 300, "csr"), [], ["gallop"]
-    ),
-    "a product where a factor stores": (
-        lambda: LARGE * (TALL @ TALL.T), ["x0[i, j] * x1[i, k] * x1[j, k]", "as written"], ["t1 .="]
-    ),
-    "a vector first": (lambda: (TALL @ TALL.T) @ LONG, ["as written", "2 .="], []),
-    "a mask goes into a sum": (
-        lambda: LARGE * xp.exp(TALL @ TALL.T), ["t0 = swizzle(Tensor(Dense(SparseList"], []
-    ),
-    "a sum is multiplied out": (
-        lambda: (LARGE + LONG[:, None] * LONG[None, :]) @ LONG, ["multiplied out"], []
-    ),
-    "a difference is not": (
-        lambda: (LARGE - xp.mean(LARGE, axis=0)) @ LONG, ["reorder='any'", "2 .="], []
-    ),
-    "where divisions end": (lambda: repeated(20), ["no more divisions are weighed"], ["1 * x1"]),
-    "where sums end": (lambda: summed(20), ["after 16 sums no more are weighed"], []),
-    "each sum of a chain": (lambda: repeated(3), ["multiplied out", "7 .="], []),
-    "equal parts once": (lambda: xp.einsum("ij,jk,kl,li->", RING, RING, RING, RING), ["2 .="], []),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", PLANS)
-def test_plans(name: str) -> None:
-    make, said, unsaid = PLANS[name]
-    expression = make()
-    text = planned(expression)
-    for part in said:
-        count, _, what = part.partition(" ")
-        assert text.count(what) == int(count) if count.isdigit() else part in text, text
-    for part in unsaid:
-        count, _, what = part.partition(" ")
-        assert text.count(what) != int(count) if count.isdigit() else part not in text, text
+@pytest.mark.parametrize(("expression", "said", "unsaid"), rows_of("plan_rows.txt", "plans"))
+def test_plans(expression: str, said: str, unsaid: str) -> None:
+    text = planned(eval(expression))
+    for parts, is_said in ((said, True), (unsaid, False)):
+        for part in parts.split(" ; ") if parts != "-" else ():
+            count, _, what = part.partition(" ")
+            found = text.count(what) == int(count) if count.isdigit() else part in text
+            assert found == is_said, text
 
 
 def test_plans_tell_the_cheapest_order_first(capsys: pytest.CaptureFixture[str]) -> None:
@@ -180,36 +115,13 @@ def test_what_is_shared_is_computed_once() -> None:
     np.testing.assert_array_equal(many.todense(), A * 2**30)
 
 
-@pytest.mark.parametrize(
-    ("make", "format", "stored"),
-    [
-        (lambda: TENSOR + TENSOR, CSC, np.count_nonzero(A)),
-        (lambda: TENSOR * np.ones((6, 1)), CSC, np.count_nonzero(A)),
-        (lambda: xp.exp(TENSOR), "Dense(SparseList(Element(1.0)))", np.count_nonzero(A)),
-        (lambda: TENSOR > 5, "Dense(SparseList(Element(false)))", np.count_nonzero(A > 5)),
-        (lambda: TENSOR < 5, "Dense(SparseList(Element(true)))", np.count_nonzero(A >= 5)),
-        (lambda: xp.where(TENSOR > 5, TENSOR, 0.0), CSC, np.count_nonzero(A > 5)),
-        (lambda: xp.where(TENSOR <= 5, 2.0, TENSOR), None, np.count_nonzero(A > 5)),
-        (lambda: xp.where(xp.isnan(TENSOR), 0.0, TENSOR), CSC, np.count_nonzero(A)),
-        (lambda: TENSOR + 1, "Dense(SparseList(Element(1.0)))", np.count_nonzero(A)),
-        (lambda: TENSOR.sum(axis=1), "Dense(Element(0.0))", 6),
-        (lambda: TENSOR[1:4, ::2], CSC, np.count_nonzero(A[1:4, ::2])),
-        (lambda: DIAGONAL @ DIAGONAL, CSC, 4),
-        (lambda: xp.reshape(CSR, -1), "SparseList{Int32}(Element(0.0))", np.count_nonzero(A)),
-        (lambda: xp.concat([CSR, CSR]), None, 2 * np.count_nonzero(A)),
-        (lambda: xp.kron(CSR, CSR), None, np.count_nonzero(A) ** 2),
-        (lambda: CSR[:5] + CSR[:5].T, "Dense(SparseList{Int32}(Element(0.0)))", None),
-        (lambda: SHORT + SHORT.T, "Dense(SparseList(Element(0.0)))", None),
-        (lambda: xp.sort(xp.asarray(np.eye(4, 10**5), fill_value=0)), None, 4),
-        (lambda: matrix(10**5, 10**5, 500, "csr") @ matrix(10**5, 10**5, 500, "csc", 1), None, None),
-    ],
-)  # fmt: skip
-def test_results_store_what_their_operands_do(make: Any, format: str | None, stored: Any) -> None:
-    expression = make()
+@pytest.mark.parametrize(("made", "format", "stored"), rows_of("plan_rows.txt", "stored"))
+def test_results_store_what_their_operands_do(made: str, format: str, stored: str) -> None:
+    expression, count = eval(made), eval(stored)
     found = xp.compute(expression)
     body = found.body if isinstance(found, SwizzledTensor) else found
-    assert "SparseList" in str(found.format) if format is None else str(body.format) == format
-    assert stored is None or body.countstored() == stored
+    assert "SparseList" in str(found.format) if format == "sparse" else str(body.format) == format
+    assert count is None or body.countstored() == count
     assert found.fill == expression.fill and isinstance(xp.compute(xp.sum(found)), Scalar)
 
 
@@ -221,32 +133,22 @@ def test_small_operands_keep_narrow_indices_after_large_ones() -> None:
         assert str(found.format) == format
 
 
-#: functions of an array and a number, and numbers for which zeros stay what they are
-OTHER_NUMBERS: dict[str, tuple[Callable[[Any, Any, Any], Any], list[Any]]] = {
-    "comparison": (lambda f, a, n: a > n, [0.5, 5.0, 1e300, np.inf]),
-    "comparison of a sum": (lambda f, a, n: a + a >= n, [0.5, 5.0]),
-    "clip": (lambda f, a, n: f.clip(f.clip(a, -n, n), -2 * n, n / 2), [1.5, 6.0, np.inf]),
-    "power": (lambda f, a, n: abs(a) ** n, [1.5, 3.0, 2.5]),
-    "where": (lambda f, a, n: f.where(a - a > -n, a, n), [2.0, 3.5]),
-    "quotient": (lambda f, a, n: a // n, [1.5, -2.0, 7.0]),
-    "of a sum": (lambda f, a, n: f.sum(a, axis=0) > n, [0.5, 2.0]),
-    "shift": (lambda f, a, n: (f.astype(a, np.int64) << int(n)) >> 1, [1.0, 2.0]),
-}
-
-
-@pytest.mark.parametrize("name", OTHER_NUMBERS)
-def test_other_numbers_need_no_other_program(name: str) -> None:
-    """Also where the fill depends on numbers, but is the same for these."""
-    make, numbers = OTHER_NUMBERS[name]
-    wanted = A - 4 * (A != 0)
-    array, texts = Tensor(CSC, wanted), set()
-    with np.errstate(all="ignore"):
-        for n in numbers:
-            text = planned(make(xp, xp.asarray(array), n))
-            texts.add("\n".join([line for line in text.split("\n") if not line.startswith("n")]))
-            found = xp.compute(make(xp, xp.asarray(array), n))
-            np.testing.assert_allclose(xp.todense(found), make(np, wanted, n), rtol=1e-14)
-    assert len(texts) == 1
+@pytest.mark.parametrize(("function", "numbers"), rows_of("plan_rows.txt", "numbers"))
+def test_other_numbers_need_no_other_program(function: str, numbers: str) -> None:
+    """Also where the fill depends on them, but for the result's format."""
+    dense, texts, kernels = A - 4 * (A != 0), set(), set()
+    fills, array = set(), xp.asarray(Tensor(CSC, dense))
+    for n in map(float, numbers.split()):
+        found = eval(function, {"f": xp, "x": array, "n": n})
+        text = planned(found)
+        texts.add("\n".join([line for line in text.split("\n") if not line.startswith("n")]))
+        kernels.add(text.partition("@finch")[2])
+        fills.add(found.fill)
+        with np.errstate(all="ignore"):
+            wanted = eval(function, {"f": np, "x": dense, "n": n})
+        np.testing.assert_allclose(xp.todense(xp.compute(found)), wanted, rtol=1e-12)
+        assert xp.compute(found).fill == found.fill
+    assert len(kernels) == 1 and len(texts) == len(fills)
 
 
 @pytest.mark.parametrize("number", [-np.inf, -1.0, -0.0, 0.0, 1.0, np.inf, np.nan])
@@ -443,38 +345,6 @@ def test_a_number_keeps_the_label_over_which_it_is_summed() -> None:
             summed = xp.sum(xp.asarray(a) + 1, axis=0, keepdims=True)
             found = xp.compute(xp.permute_dims(summed, (1, 0)) @ xp.asarray(b), reorder=reorder)
             np.testing.assert_array_equal(found.to_numpy(), (a + 1).sum(0)[:, None] @ b)
-
-
-NUMBERS = {
-    "sum": lambda x, c, np: x + c,
-    "quotient": lambda x, c, np: c / (x + 1),
-    "clip": lambda x, c, np: np.clip(x, c, c + 1),
-    "greatest": lambda x, c, np: np.maximum(x, c),
-    "selection": lambda x, c, np: np.where(x > 5, x, c),
-    "selection of a number": lambda x, c, np: np.where(x > c, c, x),
-    "comparison": lambda x, c, np: (x > c) & (x < c + 1),
-    "power": lambda x, c, np: x**c,
-    "product": lambda x, c, np: (x + c) * x,
-    "sums": lambda x, c, np: np.sum(x + c, axis=0),
-    "sums of inner modes": lambda x, c, np: np.sum(x + c, axis=1),
-    "maxima": lambda x, c, np: np.max(x - c, axis=0),
-    "products": lambda x, c, np: np.prod(x + c, axis=0),
-    "shift": lambda x, c, np: np.roll(x, int(4 * c), axis=0),
-    "triangle": lambda x, c, np: np.tril(x, int(4 * c)),
-}
-
-
-@pytest.mark.parametrize("name", NUMBERS)
-def test_numbers_are_arguments_of_one_kernel(name: str) -> None:
-    """Also where the fill depends on them."""
-    make, values, texts = NUMBERS[name], (0.3, 0.55, 1.2), set()
-    for value in values:
-        found = make(CSR, value, xp)
-        texts.add(xp.plan(found).partition("@finch")[2])
-        wanted = make(A, value, np)
-        np.testing.assert_allclose(xp.compute(found).to_numpy(), wanted, rtol=1e-12)
-        assert xp.compute(found).fill == found.fill
-    assert len(texts) == 1
 
 
 def test_fills_are_reduced_apart_where_all_else_is_the_same() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rows import rows
 
 from finchlang import FinchError, Tensor
 from finchlang.files.suffixes import fread, fwrite
@@ -21,76 +22,23 @@ def read(folder: Path, name: str, text: str | bytes) -> Any:
     return fread(str(path))
 
 
-#: of files by their suffixes, with what stands in a header before the numbers, the format and the numbers
-READ = [
-    (
-        ".mtx",
-        "coordinate real general",
-        "2 2 2\n1 1 1\n1 1 2.5",
-        "Element(0.0)",
-        [[3.5, 0], [0, 0]],
-    ),
-    (".mtx", "coordinate integer general", "2 2 1\n2 1 3", "Element(0)", [[0, 0], [3, 0]]),
-    (".mtx", "coordinate pattern general", "2 2 2\n1 2\n1 2", "Pattern()", [[0, 1], [0, 0]]),
-    (".mtx", "coordinate real symmetric", "2 2 2\n1 1 1\n2 1 5", "Element(0.0)", [[1, 5], [5, 0]]),
-    (".mtx", "coordinate real skew-symmetric", "2 2 1\n2 1 5", "Element(0.0)", [[0, -5], [5, 0]]),
-    (".mtx", "coordinate real hermitian", "2 2 1\n2 1 5", "Element(0.0)", [[0, 5], [5, 0]]),
-    (".mtx", "coordinate pattern symmetric", "2 2 1\n2 1", "Pattern()", [[0, 1], [1, 0]]),
-    (".mtx", "coordinate real general", "% text\n\n1 1 1\n1 1 -2e-3", "Element(0.0)", [[-0.002]]),
-    (".mtx", "array real general", "2 2\n1\n2\n3\n4", "Element(0.0)", [[1, 3], [2, 4]]),
-    (".mtx", "array integer symmetric", "2 2\n1\n2\n3", "Element(0)", [[1, 2], [2, 3]]),
-    (
-        ".ttx",
-        "real general",
-        "2 1 3 2\n1 1 3 .5\n2 1 1 -1",
-        "Element(0.0)",
-        [[[0, 0, 0.5]], [[-1, 0, 0]]],
-    ),
-    (
-        ".ttx",
-        "integer general",
-        "1 1 2 1\n1 1 2 9007199254740993",
-        "Element(0)",
-        [[[0, 2**53 + 1]]],
-    ),
-    (
-        ".ttx",
-        "unsigned-integer",
-        "2 1\n2 18446744073709551615",
-        "Element(UInt64(0))",
-        [0, 2**64 - 1],
-    ),
-    (".ttx", "pattern", "% no values\n2 2 2\n1 2\n1 2", "Pattern()", [[0, 1], [0, 0]]),
-    (".ttx", "real", "% a comment\n\n2 0 3 0", "Element(0.0)", np.zeros((2, 0, 3))),
-    (".ttx", "pattern", "2 3 0", "Pattern()", np.zeros((2, 3), bool)),
-    (".ttx", "real", "2 2 2\n1 1 1\n1 1 2", "Element(0.0)", [[3, 0], [0, 0]]),
-    (
-        ".tns",
-        "",
-        "# of a paper\n1 2 1.5  # the first\n\n 2 1 -2e3\n1 2 1",
-        "Element(0.0)",
-        [[0, 2.5], [-2000, 0]],
-    ),
-    (".tns", "", "\ufeff3 4", "Element(0.0)", [0, 0, 4]),
-    (".tns", "", "1 9007199254740993\n2 -1", "Element(0)", [2**53 + 1, -1]),
-]
-
-
 def format_of(suffix: str, kind: str, order: int, leaf: str) -> str:
     if suffix != ".mtx":
         return f"SparseCOO{{{order}}}({leaf})"
     return f"Dense(SparseList({leaf}))" if kind[0] == "c" else f"Dense(Dense({leaf}))"
 
 
-@pytest.mark.parametrize(("suffix", "kind", "lines", "leaf", "expected"), READ)
+@pytest.mark.parametrize(
+    ("suffix", "kind", "lines", "leaf", "numbers"), rows("file_rows.txt", "read")
+)
 def test_files_of_numbers(
-    tmp_path: Path, suffix: str, kind: str, lines: str, leaf: str, expected: Any
+    tmp_path: Path, suffix: str, kind: str, lines: str, leaf: str, numbers: str
 ) -> None:
-    banners = [f"%%MatrixMarket matrix {kind}\n"]
+    banners, expected = [f"%%MatrixMarket matrix {kind}\n"], eval(numbers)
     if suffix == ".ttx":  # it may call itself a matrix
         banners = [f"%%MatrixMarket {what} coordinate {kind}\n" for what in ("TENSOR", "matrix")]
-    for banner in [*banners, f"\ufeff{banners[0]}"] if kind else [""]:
-        tensor = read(tmp_path, f"a{suffix}", f"{banner}{lines}\n")
+    for banner in [*banners, f"\ufeff{banners[0]}"] if kind != "-" else [""]:
+        tensor = read(tmp_path, f"a{suffix}", f"{banner}{eval(lines)}\n")
         assert str(tensor.format) == format_of(suffix, kind, np.ndim(expected), leaf)
         np.testing.assert_array_equal(tensor.to_numpy(), np.array(expected, tensor.dtype))
 
@@ -113,64 +61,12 @@ def test_what_is_written_is_written_with_the_field_of_its_leaf(tmp_path: Path) -
 MTX = "%%MatrixMarket matrix coordinate real general\n"
 ARRAY = "%%MatrixMarket matrix array real general\n"
 TTX = "%%MatrixMarket tensor coordinate real general\n"
-WRONG: list[tuple[str, str | bytes, str]] = [
-    (".mtx", "", ""),
-    (".mtx", "hello\n", ""),
-    (".mtx", MTX, ""),
-    (".mtx", MTX + "2 2 3\n1 1 1.0\n", ""),
-    (".mtx", MTX + "2 2 1\n1 1 1.0\n2 2 2.0\n", ""),
-    (".mtx", MTX + "2 2 1\n3 1 1.0\n", ""),
-    (".mtx", MTX + "2 2 1\n0 1 1.0\n", ""),
-    (".mtx", MTX + "2 2 1\n1 1 abc\n", ""),
-    (".mtx", MTX + "2 2 1\n1 1\n", ""),
-    (".mtx", MTX + "-2 2 1\n1 1 1\n", ""),
-    (".mtx", MTX + "99999999999999999999 2 1\n1 1 1\n", ""),
-    (".mtx", MTX + "2 2 99999999999999\n1 1 1\n", ""),
-    (".mtx", MTX.replace("general", "symmetric") + "2 3 1\n1 1 1\n", ""),
-    (".mtx", MTX.replace("real", "integer") + "2 2 1\n1 1 99999999999999999999\n", ""),
-    (".mtx", MTX + "2 2 1\n1 1 1.0 apples\n", ""),
-    (".mtx", MTX + "2 2 1\n1 1 1.0apples\n", ""),
-    (".mtx", MTX.replace("real", "integer") + "2 2 1\n1 1 2.5\n", ""),
-    (".mtx", MTX.replace("real", "pattern") + "2 2 1\n1 1 2\n", ""),
-    (".mtx", ARRAY + "2 2\n1\n2\n3\n", ""),
-    (".mtx", ARRAY + "1000000 1000000\n1\n", ""),
-    (".mtx", ARRAY + "2 2\n1 2\n3 4\n", ""),
-    (".mtx", ARRAY + "2 2\n1 2\n2 2\n3 2\n4 2\n", ""),
-    (".mtx", ARRAY + "2 1\n1 apples\n2\n", ""),
-    (".mtx", ARRAY + "2 1\n1.5apples\n2\n", ""),
-    (".mtx", ARRAY.replace("real", "pattern") + "1 1\n1\n", ""),
-    (".mtx", b"\xff\xfe\x00\x01", ""),
-    (".tns", "", "no entries"),
-    (".tns", "# nothing\n", "no entries"),
-    (".tns", "1 1 x\n", "`1 1 x` stands where Int64, Int64, Float64"),
-    (".tns", "1 1 2.0\n1 2.0\n", "`1 2.0`"),
-    (".tns", "0 1 2.0\n", "count from 1"),
-    (".tns", "1.5 1 2.0\n", "1.5"),
-    (".tns", "5\n", "a coordinate and a value"),
-    (".tns", "99999999999999999999 1 2.0\n", "99999999999999999999"),
-    (".tns", b"\xff\xfe1 1 2\n".decode("latin-1"), "stands where"),
-    (".tns", b"\xff\xfe\x00", ""),
-    (".ttx", "", "does not begin"),
-    (".ttx", "1 1 1 1\n", "does not begin"),
-    (".ttx", TTX.replace("coordinate", "array") + "2\n1\n2\n", "does not begin"),
-    (".ttx", TTX.replace("general", "symmetric") + "2 2 0\n", "does not begin"),
-    (".ttx", TTX.replace("real", "red") + "2 2 0\n", "`red`"),
-    (".ttx", TTX, "its sizes"),
-    (".ttx", TTX + "3\n", "its sizes"),
-    (".ttx", TTX + "2 -2 0\n", "its sizes"),
-    (".ttx", TTX + "2 x 0\n", "x"),
-    (".ttx", TTX + "2 2 2\n1 1 1\n", "instead of 2"),
-    (".ttx", TTX + "2 2 1\n1 1 1\n2 2 2\n", "instead of 1"),
-    (".ttx", TTX + "2 2 1\n3 1 1\n", "greater than the size"),
-    (".ttx", TTX + "2 2 1\n0 1 1\n", "count from 1"),
-    (".ttx", TTX + "2 2 99999999999999\n1 1 1\n", "cut short"),
-]
 
 
-@pytest.mark.parametrize(("suffix", "text", "words"), WRONG)
-def test_files_that_are_wrong(tmp_path: Path, suffix: str, text: str | bytes, words: str) -> None:
+@pytest.mark.parametrize(("suffix", "text", "words"), rows("file_rows.txt", "wrong"))
+def test_files_that_are_wrong(tmp_path: Path, suffix: str, text: str, words: str) -> None:
     with pytest.raises(FinchError) as caught:
-        read(tmp_path, f"a{suffix}", text)
+        read(tmp_path, f"a{suffix}", eval(text))
     assert caught.value.kind == "I/O" and f"a{suffix}" in caught.value.message
     assert words in caught.value.message
 

@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from rows import rows
 
 import finchlang
 import finchlang.array as xp
@@ -79,29 +80,21 @@ def dense(value: Any) -> Any:
     return value.todense() if hasattr(value, "todense") else value
 
 
-def lines(section: str) -> list[str]:
-    """The rows of a section of `guest_rows.txt`."""
-    text = Path(__file__).with_name("guest_rows.txt").read_text("utf-8")
-    rows = text.partition(f"\n[{section}]\n")[2].partition("\n\n")[0]
-    return rows.strip().splitlines()
-
-
-def rows(section: str, parts: int) -> list[Any]:
-    """The same, each with the next kind of `T`."""
-    found = [line.split(" :: ") for line in lines(section)]
+def of_kinds(section: str) -> list[Any]:
+    """The rows of a section, each with the next kind of `T`."""
     kinds = [*KINDS]
-    assert found and all(len(row) == parts for row in found)
-    return [pytest.param(kinds[k % len(kinds)], *row, id=row[0]) for k, row in enumerate(found)]
+    found = enumerate(rows("guest_rows.txt", section))
+    return [pytest.param(kinds[k % len(kinds)], *row, id=row[0]) for k, row in found]
 
 
-@pytest.mark.parametrize(("kind", "call"), rows("same", 1))
+@pytest.mark.parametrize(("kind", "call"), of_kinds("same"))
 def test_calls_of_other_libraries_give_what_they_give_for_numpy(kind: str, call: str) -> None:
     names = names_in(call)
     found, wanted = (eval(call, {**names, "T": T}) for T in (KINDS[kind](D), D))
     np.testing.assert_allclose(dense(found), np.asarray(dense(wanted)), rtol=1e-4, atol=1e-9)
 
 
-@pytest.mark.parametrize(("kind", "call", "wanted"), rows("otherwise", 2))
+@pytest.mark.parametrize(("kind", "call", "wanted"), of_kinds("otherwise"))
 def test_what_other_libraries_take_is_made(kind: str, call: str, wanted: str) -> None:
     names = names_in(call) | {"T": KINDS[kind](D)}
     found, other = dense(eval(call, names)), eval(wanted, names)
@@ -111,7 +104,7 @@ def test_what_other_libraries_take_is_made(kind: str, call: str, wanted: str) ->
         np.testing.assert_allclose(found, other, rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.parametrize(("kind", "call", "error", "told"), rows("refused", 3))
+@pytest.mark.parametrize(("kind", "call", "error", "told"), of_kinds("refused"))
 def test_what_cannot_be_had_is_refused_with_the_way(
     kind: str, call: str, error: str, told: str
 ) -> None:
@@ -125,7 +118,7 @@ def test_what_cannot_be_had_is_refused_with_the_way(
 # -------------------------------------------------------------------------------------------- Dask
 
 
-@pytest.mark.parametrize("call", lines("dask"))
+@pytest.mark.parametrize("call", [row for (row,) in rows("guest_rows.txt", "dask")])
 def test_chunks_of_dask(call: str) -> None:
     da = pytest.importorskip("dask.array")
     names: dict[str, Any] = {"np": np, "da": da, "E": E}
