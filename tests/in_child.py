@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import ctypes
 import faulthandler
 import functools
+import gc
 import os
+import resource
 import select
 import signal
 import sys
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from finchlang.testing.apart import Limit
@@ -63,6 +68,24 @@ def isolated(test: Callable[..., None]) -> Callable[..., None]:
         assert ended, f"{ended.fault}\n{ended.said}"
 
     return run
+
+
+def trim() -> int:
+    """Give back what is free, as it would be taken without being seen; gives the bytes that are in use."""
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+    return int(Path("/proc/self/statm").read_text("ascii").split()[0]) * resource.getpagesize()
+
+
+@contextmanager
+def limited(more: int) -> Iterator[None]:
+    """Let this process, a child, have so many bytes more than it has now."""
+    used, (_, most) = trim(), resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (used + more, most))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
 def _work(work: Callable[[Callable[[str], None]], None], to: int) -> None:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import resource
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 from every_format import nests
-from in_child import in_child
+from in_child import isolated, limited
 
 from finchlang.array import asarray, compute
 from finchlang.base.errors import FinchError
@@ -43,18 +42,6 @@ def has_the_entry(tensor: Any) -> bool:
     return coordinates[:, stored].tolist() == [[ROW], [COLUMN]] and values[stored] == [VALUE]
 
 
-def in_little_memory(work: Callable[[], None], seconds: float = 120) -> None:
-    """Do something in a child that gets no more than ROOM."""
-
-    def child(report: Any) -> None:
-        used = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
-        resource.setrlimit(resource.RLIMIT_AS, (used + ROOM, used + ROOM))
-        work()
-
-    ended = in_child(child, seconds)
-    assert ended, f"{ended.fault}\n{ended.said}"
-
-
 def convert_all(pairs: Iterator[tuple[str, str]]) -> None:
     for source, target in pairs:
         found = Tensor(target, made(source))
@@ -72,14 +59,17 @@ def some_pairs() -> Iterator[tuple[str, str]]:
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the limit is one of Linux")
 
 
+@isolated
 def test_formats_are_converted_in_little_memory() -> None:
     assert len(FORMATS_OF_TWO) > 100
-    in_little_memory(lambda: convert_all(some_pairs()))
+    with limited(ROOM):
+        convert_all(some_pairs())
 
 
 @pytest.mark.parametrize("name", ["csr", "csc", "coo", "lil", "dok", "bsr", "dia"])
+@isolated
 def test_matrices_of_scipy_are_converted_in_little_memory(name: str) -> None:
-    def work() -> None:
+    with limited(ROOM):
         matrix = scipy.sparse.coo_array(([VALUE], ([ROW], [COLUMN])), (SIZE, SIZE)).asformat(name)
         assert has_the_entry(Tensor(LISTS, matrix))
         assert has_the_entry(compute(asarray(matrix, format=LISTS)))
@@ -89,12 +79,11 @@ def test_matrices_of_scipy_are_converted_in_little_memory(name: str) -> None:
         session.run(f"B = Tensor({LISTS}, A)")
         assert has_the_entry(session["B"])
 
-    in_little_memory(work)
-
 
 @pytest.mark.parametrize("format", [LISTS, CSC, RUNS, "SparseList(RunList(Element(0.0)))"])
+@isolated
 def test_tensors_leave_in_little_memory(format: str, tmp_path: Path) -> None:
-    def work() -> None:
+    with limited(ROOM):
         tensor = made(format)
         assert has_the_entry(compute(asarray(tensor, format=CSC)))
         assert has_the_entry(Tensor(LISTS, tensor.to_scipy()))
@@ -106,8 +95,6 @@ def test_tensors_leave_in_little_memory(format: str, tmp_path: Path) -> None:
         assert session["part"][0, COLUMN - 5] == VALUE == session["part"].sum()
         for suffix in FORMATS.keys() - {".npy", ".mtx"}:
             fwrite(str(tmp_path / f"a{suffix}"), tensor)
-
-    in_little_memory(work)
     for suffix in FORMATS.keys() - {".npy", ".mtx", ".tns"}:
         assert has_the_entry(fread(str(tmp_path / f"a{suffix}"))), suffix
 
@@ -227,5 +214,6 @@ def test_what_a_format_keeps_of_values(level: str, fill: str, value: Any, expect
 
 
 if __name__ == "__main__":
-    in_little_memory(lambda: convert_all(product(FORMATS_OF_TWO, repeat=2)), 3600)
+    with limited(ROOM):
+        convert_all(product(FORMATS_OF_TWO, repeat=2))
     print(f"{len(FORMATS_OF_TWO)} formats, each to each")

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from alarms import alarmed, ctrl_c
 from hosts import Program, Sample, everywhere, run
-from in_child import in_child
+from in_child import isolated
 from level_kernels import run_on
 
 from finchlang.base.errors import FinchError
@@ -160,27 +160,24 @@ def called(s: Sample) -> None:
 @pytest.mark.parametrize(
     "make", [counted, repeated, short_rows, long_rows, fills, sorts, sorts_by_keys, called]
 )
+@isolated
 def test_an_interrupt_ends_what_takes_for_ever(make: Callable[[Sample], None]) -> None:
     """In a child, which is killed if it does not end; arrays are as before, and what handles the signal
     may raise what it likes."""
     program = Program(make)
     native, product = program.compiled(), PRODUCT.compiled()
-
-    def work(report: Callable[[str], None]) -> None:
-        arrays = [np.arange(100_000)[::-1].copy() for _ in program.residual.buffers]
-        answers = (ctrl_c, FinchError), (lambda: 1 // 0, ZeroDivisionError)
-        for answer, error in answers:
-            before = arrays[0].copy()
-            with pytest.raises(error) as caught, alarmed(answer, 0.1):
-                run(native, arrays)
-            assert getattr(caught.value, "kind", "interrupted") == "interrupted"
-            assert np.array_equal(arrays[0], before)
-        assert run(product, [np.ones(2), np.ones(2)], [2])[1] == [2.0]
-
-    ended = in_child(work, seconds=120)
-    assert ended, f"{ended.fault}\n{ended.said}"
+    arrays = [np.arange(100_000)[::-1].copy() for _ in program.residual.buffers]
+    answers = (ctrl_c, FinchError), (lambda: 1 // 0, ZeroDivisionError)
+    for answer, error in answers:
+        before = arrays[0].copy()
+        with pytest.raises(error) as caught, alarmed(answer, 0.1):
+            run(native, arrays)
+        assert getattr(caught.value, "kind", "interrupted") == "interrupted"
+        assert np.array_equal(arrays[0], before)
+    assert run(product, [np.ones(2), np.ones(2)], [2])[1] == [2.0]
 
 
+@isolated
 def test_an_interrupt_in_llvms_passes_leaves_nothing_to_the_collector() -> None:
     """Which may free a module after what it is in, and crash."""
 
@@ -189,41 +186,33 @@ def test_an_interrupt_in_llvms_passes_leaves_nothing_to_the_collector() -> None:
         error.cycle = error  # type: ignore[attr-defined]
         raise error
 
-    def work(report: Callable[[str], None]) -> None:
-        compiler._run = interrupted
-        for _ in range(10):
-            with pytest.raises(KeyboardInterrupt):
-                compiler.machine_code("define void @f() {\n  ret void\n}\n")
-            gc.collect()
-
-    ended = in_child(work)
-    assert ended, f"{ended.fault}\n{ended.said}"
+    compiler._run = interrupted
+    for _ in range(10):
+        with pytest.raises(KeyboardInterrupt):
+            compiler.machine_code("define void @f() {\n  ret void\n}\n")
+        gc.collect()
 
 
+@isolated
 def test_no_handler_runs_within_llvmlite() -> None:
     """What it raises there would leave an object half freed, which is then freed twice: the process died
     after compiling had been interrupted some hundred times."""
 
-    def work(report: Callable[[str], None]) -> None:
-        places = Counter[str]()
+    places = Counter[str]()
 
-        def handler(number: int, frame: Any) -> None:
-            while frame is not None and "llvmlite" not in frame.f_code.co_filename:
-                frame = frame.f_back
-            places[frame.f_code.co_qualname if frame else ""] += 1
+    def handler(number: int, frame: Any) -> None:
+        while frame is not None and "llvmlite" not in frame.f_code.co_filename:
+            frame = frame.f_back
+        places[frame.f_code.co_qualname if frame else ""] += 1
 
-        signal.signal(signal.SIGALRM, handler)
-        signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
-        for n in range(4):
-            compiler.machine_code(emit(SPMV.residual)[0])
-            compile_residual(Program(programs.spmv, (n % 2 == 0,)).residual)
-            assembly_text(SPMV.residual)
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        report(str(places))
-        assert set(places) == {""}
-
-    ended = in_child(work)
-    assert ended, f"{ended.fault}\n{ended.said}"
+    signal.signal(signal.SIGALRM, handler)
+    signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)
+    for n in range(4):
+        compiler.machine_code(emit(SPMV.residual)[0])
+        compile_residual(Program(programs.spmv, (n % 2 == 0,)).residual)
+        assembly_text(SPMV.residual)
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    assert set(places) == {""}, places
 
 
 # ------------------------------------------------------------------------------- what it is made of

@@ -3,12 +3,9 @@ what a hash table holds; what fails or is interrupted on the way leaves all as i
 
 from __future__ import annotations
 
-import gc
-import resource
-import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from contextlib import AbstractContextManager
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -16,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 from alarms import Alarm, alarmed, arm, raise_alarm
+from in_child import limited
 from level_kernels import compiled, result, run, run_on, tensor
 from policies_of_libraries import TABLE2
 
@@ -306,29 +304,11 @@ def test_an_interrupt_in_sorting_or_merging_leaves_all_as_it_was(policy: str) ->
 
 
 def exhaust(policy: str) -> None:
-    """Let a kernel run out of memory: then all is as it was."""
     session = updates(policy, 2_000_000)
-    gc.collect()
-    used = int(Path("/proc/self/statm").read_text("ascii").split()[0]) * resource.getpagesize()
-    limit = used + 20_000_000
-    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
-    with pytest.raises(FinchError) as error:
+    with pytest.raises(FinchError) as error, limited(20_000_000):
         session.run(IN_PLACE)
     assert error.value.kind == "resource"
     assert stored(session["W"]) == stored(filled(policy))
-
-
-@pytest.mark.parametrize("policy", POLICIES)
-def test_exhausted_memory_leaves_all_as_it_was(policy: str) -> None:
-    """In a process of its own, where other tests have not left memory that is free."""
-    alone(f"exhaust({policy!r})")
-
-
-def alone(call: str) -> None:
-    code = f"import sys; sys.path.append('..'); import test_policy; test_policy.{call}"
-    folder = Path(__file__).parent
-    ended = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True)
-    assert ended.returncode == 0, ended.stderr
 
 
 @pytest.mark.parametrize("update", ["<<max>>=", "<<min>>=", "<<choose(0)>>="])
@@ -354,39 +334,32 @@ LISTS = "Dense(SparseList(Element(0.0)))"
 TRANSPOSE = "@finch begin\nC .= 0\nfor j = _, i = _\n C[j, i] = A[i, j]\nend\nend"
 
 
-def transpose_in_the_way(stop: Callable[[], object]) -> None:
+def transpose_in_the_way(stop: AbstractContextManager[None], error: type[Exception]) -> None:
     """`stop` ends a transpose in the midst: then all is as it was."""
     rng, session, held = np.random.default_rng(1), Session(), tensor(matrix((3, 4)), LISTS)
     large = np.round(rng.random((4000, 2000)), 3) * (rng.random((4000, 2000)) < 0.3)
     session["A"], session["C"] = held, Tensor(LISTS, 0, 0)
     session.run(TRANSPOSE)  # so that it is compiled
     session["A"], session["C"] = tensor(large, LISTS), copy_of(held)
-    with pytest.raises((FinchError, KeyboardInterrupt)):
-        stop()
+    with pytest.raises(error), stop:
         session.run(TRANSPOSE)
-    signal.setitimer(signal.ITIMER_REAL, 0)
     session["C"].validate()
     np.testing.assert_array_equal(session["C"].to_numpy(), held.to_numpy())
 
 
 @pytest.mark.parametrize("after", [0.0005, 0.002, 0.005])
 def test_an_interrupt_of_a_transpose(after: float) -> None:
-    old = signal.signal(signal.SIGALRM, signal.default_int_handler)
-    try:
-        transpose_in_the_way(lambda: signal.setitimer(signal.ITIMER_REAL, after))
-    finally:
-        signal.signal(signal.SIGALRM, old)
+    transpose_in_the_way(alarmed(raise_alarm, after), Alarm)
 
 
 def exhaust_transpose() -> None:
-    def limit() -> None:
-        pages = int(Path("/proc/self/statm").read_text("ascii").split()[0])
-        most = pages * resource.getpagesize() + 10_000_000
-        resource.setrlimit(resource.RLIMIT_AS, (most, most))
-
-    transpose_in_the_way(limit)
+    transpose_in_the_way(limited(10_000_000), FinchError)
 
 
-def test_exhausted_memory_of_a_transpose() -> None:
+@pytest.mark.parametrize("call", [*(f"exhaust({p!r})" for p in POLICIES), "exhaust_transpose()"])
+def test_exhausted_memory_leaves_all_as_it_was(call: str) -> None:
     """In a process of its own, where other tests have not left memory that is free."""
-    alone("exhaust_transpose()")
+    code = f"import sys; sys.path.append('..'); import test_policy; test_policy.{call}"
+    folder = Path(__file__).parent
+    ended = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr

@@ -3,18 +3,14 @@ one does not (Workspaces'24 section 7.3)."""
 
 from __future__ import annotations
 
-import ctypes
-import gc
 import resource
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from in_child import in_child
+from in_child import in_child, isolated, limited, trim
 
 from finchlang.base.errors import FinchError
 from finchlang.calls.runner import KernelEvent, Observer
@@ -44,23 +40,6 @@ end
 """
 
 
-@contextmanager
-def limited(more: int) -> Iterator[None]:
-    """Let this process have so many bytes more than it has now."""
-    trim()
-    used = int(Path("/proc/self/statm").read_text("ascii").split()[0]) * resource.getpagesize()
-    _, most = resource.getrlimit(resource.RLIMIT_AS)
-    resource.setrlimit(resource.RLIMIT_AS, (used + more, most))
-    yield
-    resource.setrlimit(resource.RLIMIT_AS, (most, most))
-
-
-def trim() -> None:
-    """Give back what is free, as it would be taken without being seen."""
-    gc.collect()
-    ctypes.CDLL(None).malloc_trim(0)
-
-
 def lists(shape: tuple[int, int], rows: np.ndarray, columns: np.ndarray) -> Tensor:
     rows, columns = np.unique([rows, columns], axis=1)
     return Tensor.from_coo(LISTS, shape, (rows, columns), np.ones(len(rows)))
@@ -79,6 +58,7 @@ def session(A: Tensor, B: Tensor) -> Session:
 
 
 @pytest.mark.parametrize("rows, columns", [(10**5, 10**5), (1_000, 10**8), (10**9, 10**9)])
+@isolated
 def test_where_a_dense_workspace_does_not_fit(rows: int, columns: int) -> None:
     """With memory for eight times 24 bytes a product, which are nearly all stored: less than three for the
     workspace, and the arrays of the result, which double."""
@@ -89,19 +69,16 @@ def test_where_a_dense_workspace_does_not_fit(rows: int, columns: int) -> None:
     )
     products = np.prod([np.bincount(M.entries()[0][1], minlength=inner) for M in (A, B)], axis=0)
 
-    def work(report: Any) -> None:
-        own = session(A, B)
-        with limited(8 * 24 * products.sum()):
-            with pytest.raises(FinchError) as error:
-                own.run(BY_HAND)
-            assert error.value.kind == "resource"
-            own.run(OUTER)
-        assert own["C"].entries()[1].sum() == products.sum()
-
-    ended = in_child(work)
-    assert ended, ended.said
+    own = session(A, B)
+    with limited(8 * 24 * products.sum()):
+        with pytest.raises(FinchError) as error:
+            own.run(BY_HAND)
+        assert error.value.kind == "resource"
+        own.run(OUTER)
+    assert own["C"].entries()[1].sum() == products.sum()
 
 
+@isolated
 def test_flags_for_which_there_is_no_memory() -> None:
     """Many updates are expected, so that every place would have a flag; but there are few: the column
     and the row of the product that have many entries do not meet."""
@@ -110,14 +87,10 @@ def test_flags_for_which_there_is_no_memory() -> None:
     A = lists((size, 2), np.append(every, 3 * one), np.append(0 * every, one))
     B = lists((size, 2), np.append(every, 5 * one), np.append(1 + 0 * every, 0 * one))
 
-    def work(report: Any) -> None:
-        own = session(A, B)
-        with limited(100_000_000):
-            own.run(OUTER)
-        report(f"{own['C'].entries()[1].sum():g}")
-
-    ended = in_child(work)
-    assert ended and ended.said == f"{2 * size}", ended.said
+    own = session(A, B)
+    with limited(100_000_000):
+        own.run(OUTER)
+    assert own["C"].entries()[1].sum() == 2 * size
 
 
 class Told(Observer):
