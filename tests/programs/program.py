@@ -18,6 +18,7 @@ What a program has to do stands in its comments:
     # steps: Loop <= 12          it does so often; `total` are all steps of the host, `load`, `loop`,
                                  `branch` ... those of one kind, `code` the lines of residuals
     # steps: 3 * total@2 < total(paper)@2     in the second kernel that is run; by other rules
+    # steps: total@each < 2 * total(paper)@each    in each kernel
     # options: --no-workspaces   what is written out of order is an error
     # engines: native interpret  only these engines run it (a semantics may give meaning to what
                                  others refuse); all do if nothing is said
@@ -147,7 +148,7 @@ def expected(text: str) -> Expected:
         found.take(comment[1], comment[2], text.count("\n", 0, comment.start()) + 1)
     if not set(found.engines) <= set(RUNNING) or not found.engines:
         raise ValueError("no such engine")
-    for claim in found.steps:
+    for claim in (claim.replace("@each", "@1") for claim in found.steps):
         if counted(claim) - NAMES or not re.fullmatch(r"[\d\s.+*()<>=!-]+", COUNT.sub("", claim)):
             raise ValueError(f"not understood: steps: {claim}")
     if not (

@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 import re
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import combinations, cycle
 from pathlib import Path
 from typing import Any
@@ -53,7 +53,7 @@ class Runs:
         """The session, and what was counted."""
         if way not in self.found:
             (folder := self.folder / str(len(self.found))).mkdir()
-            named = counted(" ".join(WANTED[self.program].steps))
+            named = counted(" ".join(WANTED[self.program].steps).replace("@each", ""))
             traces = way.engine == "interpret" and not named <= HOST
             watch = Watch(traces, lists="code" in named)
             try:
@@ -80,10 +80,16 @@ class Runs:
             runs = self.run(Way(engine, rules))[1].runs
             return str(runs[int(at) - 1][name] if at else sum(run[name] for run in runs))
 
-        for claim in WANTED[self.program].steps:
+        for claim in self.claims(engine):
             if engine == "interpret" or counted(claim) <= HOST:
                 numbers = COUNT.sub(number, claim)
                 assert eval(numbers), f"{claim}: {numbers}"  # of numbers and signs
+
+    def claims(self, engine: str) -> Iterator[str]:
+        """What the program says of steps, with the number of each kernel for `@each`."""
+        for claim in WANTED[self.program].steps:
+            count = len(self.run(Way(engine))[1].runs) if "@each" in claim else 1
+            yield from (claim.replace("@each", f"@{k}") for k in range(1, count + 1))
 
     def check_laws(self, ways: list[Way]) -> None:
         """That the residual takes the interpreter's steps (congruence), and that derived rules change
