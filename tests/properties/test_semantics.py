@@ -14,8 +14,6 @@ import pytest
 
 from finchlang import FinchError, Scalar, Session, Tensor
 from finchlang.calls.runner import Observer
-from finchlang.host.engine import Applied, EventKind
-from finchlang.operators.operator_table import OPERATORS
 from finchlang.testing import grammar
 from finchlang.testing.compare_engines import SEMANTICS, compare
 from finchlang.testing.compare_stored import as_array, entries_of, same
@@ -90,8 +88,8 @@ class Steps(Observer):
     def __init__(self, one_by_one: bool):
         self.one_by_one, self.counts = one_by_one, Counter[str]()
 
-    def rule(self, applied: Applied) -> None:
-        self.counts[applied.name] += applied.kind == EventKind.STEP
+    def rule(self, applied: Any) -> None:
+        self.counts[applied.name] += applied.kind.name == "STEP"
 
 
 @pytest.mark.parametrize("first", range(FIRST, FIRST + CASES, 4 * STEP))
@@ -191,8 +189,7 @@ def test_what_no_script_has_is_named_with_its_reason() -> None:
     """Each operator stands in a table that scripts are made of, and each reason is of what there is."""
     tables = KERNELS, SCRIPTS, grammar.VALUES, grammar.CONDITIONS, grammar.SIGNS, grammar.ROUNDED
     made = {word for t in tables for form in t for word in re.findall(r"\w+|=>", form.text)}
-    made |= {name for name in OPERATORS if operands(name)}
     made |= {"initwrite", "overwrite"}  # which `=` and `:=` are to passes
     names = expected()
-    assert not {*names["operator"]} - made
+    assert not [name for name in {*names["operator"]} - made if not operands(name)]
     assert all(name in names[kind] for kind, name in REASONS)
