@@ -33,8 +33,8 @@ def _optimise(module: Any, has_narrow: bool) -> None:
     On the same arrays, for 16 workloads of tests/benchmarks, the code took 1.01 times as long as
     O2's in geometric mean (0.95 to 1.12), and O2's own measured once more 1.04 (0.94 to 1.13): what
     O1 lacks, global value numbering and jump threading, finds nothing that counts here. Without
-    unrolling it was 1.02. Vectors are made of straight code (SLP) too, for the sake of lanes
-    (`optimize/partial_sums.py`): without it long rows take up to 1.2 times as long. It takes 2 % of the
+    unrolling it was 1.02. Vectors are made of straight code (SLP) too, for the sake of
+    rows in four sums (`emit.py`): without it long rows take up to 1.15 times as long. It takes 2 % of the
     time to compile. Not so where entries are narrow: SLP keeps offsets of addresses in a table in which
     2^63 - 1 and 2^63 - 2 are no keys, and ends the process upon those (LLVM 22); only entries of a
     byte or two can be so far off, where a loop is left that ends at the greatest number.

@@ -4,14 +4,12 @@ their sum in another place, or in several, and adds that to the original place w
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
 
 from finchlang.base.records import record
 from finchlang.host import ir
-from finchlang.host.construct import ZERO, add, compare, mul, op, sub
+from finchlang.host.construct import op
 from finchlang.host.rewrite import arrays, changing, expressions, nested, variables, walk
-from finchlang.syntax.types import Int64, Type
 
 #: The neutral element of each operator whose reductions may be split; parts are combined in any order.
 #: Products of floats are not among them: a part may overflow, or become 0, though the whole does not.
@@ -20,16 +18,12 @@ NEUTRAL = {"add": 0, "mul": 1, "or": 0, "xor": 0}
 
 @record
 class Reduction:
-    """`v = y[i]; t = v + e; y[i] = t`, or the same with a cell: the first and the last of the statements,
-    and the operator. Nothing else in the loop uses v or t."""
+    """`v = y[i]; t = v + e; y[i] = t`: the first and the last of the statements, and the operator. Nothing
+    else in the loop uses v or t."""
 
-    before: ir.Load | ir.Get
-    after: ir.Store | ir.Set
+    before: ir.Load
+    after: ir.Store
     operator: str
-
-    @property
-    def type(self) -> Type:
-        return self.variable.type
 
     @property
     def variable(self) -> ir.Var:
@@ -39,30 +33,27 @@ class Reduction:
     @property
     def place(self) -> Place:
         """Where the sum is kept."""
-        if isinstance(self.before, ir.Get):
-            return self.before.cell
         return self.before.buffer, self.before.index
 
 
 class Uses:
-    """The statements of a loop by the array or cell that they use, and its expressions by the variables in
-    them."""
+    """The statements of a loop by the array that they use, and its expressions by the variables in them."""
 
     def __init__(self, loop: ir.Stmt):
         self.loop = loop
-        self.users: defaultdict[ir.Buffer | ir.Cell, list[ir.Stmt]] = defaultdict(list)
+        self.users: defaultdict[ir.Buffer, list[ir.Stmt]] = defaultdict(list)
         self._code: dict[int, ir.Code] = {}
         self._uses: defaultdict[ir.Var, list[ir.Expr]] = defaultdict(list)
         for code in (code for s in walk(ir.Code((loop,))) for code in nested(s)):
             for statement in code.statements:
                 self._code[id(statement)] = code
-                for target in _targets(statement):
+                for target in arrays(statement):
                     self.users[target].append(statement)
                 for expr in expressions(statement):
                     for variable in variables(expr):
                         self._uses[variable].append(expr)
 
-    def reductions(self, target: ir.Buffer | ir.Cell) -> list[Reduction] | None:
+    def reductions(self, target: ir.Buffer) -> list[Reduction] | None:
         """The reductions into `target`, or None if it is used in another way, too."""
         users = self.users[target]
         found = [self._reduction(*pair) for pair in zip(users[::2], users[1::2], strict=False)]
@@ -72,8 +63,6 @@ class Uses:
     def _reduction(self, before: ir.Stmt, after: ir.Stmt) -> Reduction | None:
         match before, after:
             case (ir.Load(variable, _, at), ir.Store(_, index, value)) if at is index:
-                pass
-            case ir.Get(variable), ir.Set(_, value):
                 pass
             case _:
                 return None
@@ -90,37 +79,23 @@ class Uses:
 
 
 def directly_in(loop: ir.ForLoop) -> Iterator[Reduction]:
-    """The reductions directly in the body of `loop`, each the only use of its array or cell, and at the
-    same place in all steps."""
-    candidates = [s for s in loop.body.statements if isinstance(s, (ir.Load, ir.Get))]
-    if candidates:
-        uses, inside = Uses(loop), changing(loop)
-        for before in candidates:
-            match uses.reductions(_targets(before)[0]):
-                case [reduction] if reduction.before is before:
-                    if isinstance(before, ir.Get) or inside.isdisjoint(variables(before.index)):
-                        yield reduction
+    """The reductions directly in the body of `loop`, each the only use of its array, and at the same place
+    in all steps."""
+    inside = changing(loop)
+    fixed = [
+        s
+        for s in loop.body.statements
+        if isinstance(s, ir.Load) and inside.isdisjoint(variables(s.index))
+    ]
+    uses = Uses(loop) if fixed else None
+    for before in fixed:
+        match uses and uses.reductions(before.buffer):
+            case [reduction] if reduction.before is before:
+                yield reduction
 
-
-def _targets(statement: ir.Stmt) -> tuple[ir.Buffer | ir.Cell, ...]:
-    return (statement.cell,) if isinstance(statement, (ir.Get, ir.Set)) else arrays(statement)
-
-
-# --------------------------------------------------------------------------- other places for sums
 
 #: a cell, or an entry of an array
 Place = ir.Cell | tuple[ir.Buffer, ir.Expr]
-#: reductions, each with the cell that is to hold its sum
-Moved = Sequence[tuple[Reduction, ir.Cell]]
-
-
-def moved(statements: Sequence[ir.Stmt], sums: Moved) -> list[ir.Stmt]:
-    """`statements`, reducing into these cells."""
-    changes: dict[int, ir.Stmt] = {}
-    for found, cell in sums:
-        changes[id(found.before)] = ir.Get(found.variable, cell)
-        changes[id(found.after)] = ir.Set(cell, found.after.value)
-    return [changes.get(id(s), s) for s in statements]
 
 
 def combined(operator: str, place: Place, parts: Sequence[Place]) -> list[ir.Stmt]:
@@ -148,33 +123,3 @@ def _pairwise(operator: str, exprs: Sequence[ir.Expr]) -> ir.Expr:
         return exprs[0]
     half = len(exprs) // 2
     return op(operator, _pairwise(operator, exprs[:half]), _pairwise(operator, exprs[half:]))
-
-
-def in_groups(
-    loop: ir.ForLoop,
-    size: int,
-    step: Callable[[int, ir.Expr], Sequence[ir.Stmt]],
-    single: Sequence[ir.Stmt],
-    begin: Sequence[ir.Stmt] = (),
-    end: Sequence[ir.Stmt] = (),
-) -> tuple[ir.Set, ir.Branch, ir.Get, ir.ForLoop]:
-    """`loop` in groups of `size` steps (a power of 2): step(k, i) is the k-th of a group, at i, and `begin`
-    and `end` come around the groups, if there are any. The remaining steps are `single` ones."""
-    rest, first = ir.Cell("rest", Int64), ir.Var("first", Int64)
-    groups, group = ir.Var("groups", Int64), ir.Var("group", Int64)
-    count = sub(add(loop.stop, 1), loop.start)
-    low = add(loop.start, mul(group, size))
-    steps = ir.Code(tuple(s for k in range(size) for s in step(k, add(low, k))))
-    whole = (
-        *begin,
-        ir.Bind(groups, op("shr", count, size.bit_length() - 1)),
-        ir.ForLoop(group, ZERO, sub(groups, 1), steps, is_plain=True),
-        *end,
-        ir.Set(rest, add(loop.start, mul(groups, size))),
-    )
-    return (
-        ir.Set(rest, loop.start),
-        ir.Branch(compare("ge", count, size), ir.Code(whole)),
-        ir.Get(first, rest),
-        replace(loop, start=first, body=ir.Code(tuple(single)), is_plain=True),
-    )

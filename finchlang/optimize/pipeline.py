@@ -10,7 +10,6 @@ from finchlang.host.verify import verified
 from finchlang.optimize.append_loops import make_room
 from finchlang.optimize.joined_branches import join_branches
 from finchlang.optimize.memory_checks import check_memory
-from finchlang.optimize.partial_sums import take_lanes
 from finchlang.optimize.privatisation import privatise
 from finchlang.optimize.scalar_expansion import expand_scalars
 from finchlang.optimize.undo_log import UndoLog, with_undo_log
@@ -19,7 +18,7 @@ Pass = Callable[[Residual], Residual]
 
 #: Passes before the undo log, and those after it, which leave alone the arrays that have a log. Each can be
 #: left out, and each may be used alone. They leave procedures as they are.
-EARLY: tuple[Pass, ...] = (make_room, expand_scalars, take_lanes)
+EARLY: tuple[Pass, ...] = (make_room, expand_scalars)
 LATE: tuple[Pass, ...] = (privatise, join_branches)
 PASSES = (*EARLY, *LATE)
 

@@ -11,13 +11,14 @@ array, 490 with two, 480 with four; an expert's C with four 440.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from finchlang.host import ir, rewrite as rewriting
-from finchlang.host.construct import ZERO, compare, conjunction, const, sub
-from finchlang.optimize.accumulation import NEUTRAL, Uses, combined, in_groups
+from finchlang.host.construct import ZERO, add, compare, conjunction, const, mul, op, sub
+from finchlang.optimize.accumulation import NEUTRAL, Uses, combined
 from finchlang.syntax.types import Int64
 
-#: how many steps are taken at a time, and up to how many entries an array is privatised
+#: how many steps are taken at a time (a power of 2), and up to how many entries an array is privatised
 STEPS, SMALL = 4, 256
 #: the operator whose reductions are privatised
 OPERATOR = "add"
@@ -58,7 +59,7 @@ def sums(loop: ir.Stmt) -> dict[ir.Buffer, set[int]]:
     uses = Uses(loop)
     for buffer in uses.users:
         loops = {k for k, own in scattered.items() if buffer in own}
-        if loops and isinstance(buffer, ir.Buffer) and buffer.type.is_integer:
+        if loops and buffer.type.is_integer:
             own = uses.reductions(buffer) or []
             # Counters of levels are left out, which bind no variable for the sum: their loops are compiled
             # far more often than they take long.
@@ -79,16 +80,7 @@ def _privatised(loop: ir.Stmt, innermost: set[int], own: Private) -> list[ir.Stm
     ]
 
     def grouped(statement: ir.Stmt) -> list[ir.Stmt]:
-        if id(statement) not in innermost:
-            return [statement]
-        assert isinstance(statement, ir.ForLoop)
-        variable, body = statement.variable, statement.body.statements
-
-        def step(k: int, i: ir.Expr) -> list[ir.Stmt]:
-            private = {buffer: parts[k - 1] for buffer, parts in own.items()} if k else {}
-            return rewriting.instance(body, {variable: i, **private})
-
-        return list(in_groups(statement, STEPS, step, body))
+        return _in_groups(statement, own) if id(statement) in innermost else [statement]
 
     by_groups = rewriting.instance(rewriting.rewrite(ir.Code((loop,)), grouped).statements, {})
     added = [_added(buffer, own[buffer], room) for buffer, room in rooms.items()]
@@ -102,3 +94,26 @@ def _added(buffer: ir.Buffer, parts: list[ir.Buffer], room: ir.Expr) -> ir.ForLo
     i = ir.Var("i", Int64)
     body = combined(OPERATOR, (buffer, i), [(part, i) for part in parts])
     return ir.ForLoop(i, ZERO, sub(room, 1), ir.Code(tuple(body)))
+
+
+def _in_groups(loop: Any, own: Private) -> list[ir.Stmt]:
+    """A counted loop in groups of STEPS steps, each with its private arrays; the rest one by one."""
+    rest, first = ir.Cell("rest", Int64), ir.Var("first", Int64)
+    groups, group = ir.Var("groups", Int64), ir.Var("group", Int64)
+    count = sub(add(loop.stop, 1), loop.start)
+    low, body = add(loop.start, mul(group, STEPS)), loop.body.statements
+    steps: list[ir.Stmt] = []
+    for k in range(STEPS):
+        private = {buffer: parts[k - 1] for buffer, parts in own.items()} if k else {}
+        steps += rewriting.instance(body, {loop.variable: add(low, k), **private})
+    whole = (
+        ir.Bind(groups, op("shr", count, STEPS.bit_length() - 1)),
+        ir.ForLoop(group, ZERO, sub(groups, 1), ir.Code(tuple(steps)), is_plain=True),
+        ir.Set(rest, add(loop.start, mul(groups, STEPS))),
+    )
+    return [
+        ir.Set(rest, loop.start),
+        ir.Branch(compare("ge", count, STEPS), ir.Code(whole)),
+        ir.Get(first, rest),
+        replace(loop, start=first, body=ir.Code(tuple(body)), is_plain=True),
+    ]

@@ -15,8 +15,7 @@ from dataclasses import replace
 from finchlang.host import ir
 from finchlang.host.construct import compare, const
 from finchlang.host.rewrite import changing, is_heavy, rewrite, scoped, variables
-from finchlang.optimize import accumulation
-from finchlang.optimize.accumulation import NEUTRAL, Reduction, combined, moved
+from finchlang.optimize.accumulation import NEUTRAL, Reduction, combined, directly_in
 
 
 def expand_scalars(residual: ir.Residual) -> ir.Residual:
@@ -36,23 +35,25 @@ def expand_scalars(residual: ir.Residual) -> ir.Residual:
     return replace(residual, body=rewrite(residual.body, change)) if apart else residual
 
 
-def _expandable(
-    loop: ir.ForLoop, around: ir.ForLoop | ir.WhileLoop
-) -> Iterator[accumulation.Reduction]:
+def _expandable(loop: ir.ForLoop, around: ir.ForLoop | ir.WhileLoop) -> Iterator[Reduction]:
     if not is_heavy(loop.body):
         changed = changing(around)
-        for found in accumulation.directly_in(loop):
-            match found.before:
-                case ir.Load(index=index) if changed.isdisjoint(variables(index)):
-                    yield found
+        for found in directly_in(loop):
+            if changed.isdisjoint(variables(found.before.index)):
+                yield found
 
 
 def _apart(loop: ir.Stmt, found: Reduction) -> list[ir.Stmt]:
     assert isinstance(loop, ir.ForLoop)
-    part = ir.Cell("part", found.type)
+    part = ir.Cell("part", found.variable.type)
     add_part = ir.Code(tuple(combined(found.operator, found.place, [part])))
+    moved = {
+        id(found.before): ir.Get(found.variable, part),
+        id(found.after): ir.Set(part, found.after.value),
+    }
+    body = ir.Code(tuple(moved.get(id(s), s) for s in loop.body.statements))
     return [
         ir.Set(part, const(NEUTRAL[found.operator], part.type)),
-        replace(loop, body=ir.Code(tuple(moved(loop.body.statements, [(found, part)])))),
+        replace(loop, body=body),
         ir.Branch(compare("le", loop.start, loop.stop), add_part),
     ]

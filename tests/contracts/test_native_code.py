@@ -293,6 +293,13 @@ def test_short_loops_leave_lanes_out_where_the_processor_can(
         assert hint not in llvm_text(PRODUCT.residual, optimised=False)
 
 
+@pytest.mark.parametrize(("layout", "gathers"), [("rows", True), ("columns", False)])
+def test_what_gathers_takes_four_steps_at_a_time(layout: str, gathers: bool) -> None:
+    vector = "Dense(Element(0.0))"
+    made = kernel(SHORT[layout], A="Dense(SparseList(Element(0.0)))", x=vector, y=vector)
+    assert ("vectorize.width" in llvm_text(made.staged.residual, optimised=False)) == gathers
+
+
 def test_what_is_written_in_a_byte_map_is_cleared_entry_by_entry() -> None:
     formats = {"w": "SparseByteMap(Element(0.0))", "A": "SparseList(Element(0.0))"}
     made = kernel("begin w .= 0; for i=_ w[i] += A[i] end end", **formats)

@@ -14,20 +14,17 @@ from level_kernels import run_on, tensor
 
 from finchlang.base.errors import FinchError
 from finchlang.calls.kernel import SpecializedKernel
-from finchlang.host.construct import FALSE, TRUE, ZERO, const, op
-from finchlang.host.executing import run_residual
-from finchlang.host.ir import Branch, Expr, ForLoop, Grow, Residual, Store
+from finchlang.host.construct import FALSE, TRUE, ZERO, op
+from finchlang.host.ir import Branch, ForLoop, Grow, Residual
 from finchlang.host.listing import text
 from finchlang.host.rewrite import walk
 from finchlang.host.verify import check
 from finchlang.optimize.append_loops import make_room
 from finchlang.optimize.joined_branches import join_branches
-from finchlang.optimize.partial_sums import LANES, take_lanes
 from finchlang.optimize.pipeline import Pass, transform
 from finchlang.optimize.privatisation import sums
 from finchlang.optimize.scalar_expansion import expand_scalars
 from finchlang.python.session import Session
-from finchlang.syntax.types import Int64
 from finchlang.tensors.formats import parse_format
 from finchlang.tensors.tensor import Tensor
 from finchlang.text.parse import parse_kernel
@@ -127,59 +124,19 @@ def test_what_is_appended_under_a_condition_is_stored_always(body: str, is_branc
 ENTRIES = {"y": VECTOR, "x": VECTOR, "S": ROWS, **dict.fromkeys("AC", "Dense(Dense(Element(0.0)))")}
 
 
-@pytest.mark.parametrize(
-    ("program", "has_lanes"),
-    [
-        (BY_ROW, True),
-        (BY_COLUMN, False),  # goes to an entry that is read
-        ("y .= 0; for i=_, j=_ y[i] += A[j, i] end", False),  # gathers nothing
-        ("y .= 0; for i=_, j=_ if x[j] > 1 y[i] += A[j, i] end end", False),  # has a branch
-    ],
-)
-def test_what_gathers_and_accumulates_takes_lanes(program: str, has_lanes: bool) -> None:
-    residual = kernel(program, y=VECTOR, A=ROWS, x=VECTOR).staged.residual
-    loops = [s for s in walk(take_lanes(residual).body) if isinstance(s, ForLoop) and s.is_plain]
-    assert len(loops) == 2 * has_lanes
-
-
-def test_a_row_is_stored_once() -> None:
-    residual = transform(kernel(BY_ROW, y=VECTOR, A=ROWS, x=VECTOR).staged.residual)
-    stores = [s for s in walk(residual.body) if isinstance(s, Store)]
-    assert len(stores) == 1
-
-
-def test_lanes_read_and_write_nothing_where_there_is_nothing_to_do() -> None:
-    """The entry that a loop without steps would accumulate in need not be there."""
-    s = Sample()
-    host = s.host
-    y, idx, x, n = s.buffer("y"), s.buffer("idx", Int64), s.buffer("x"), s.input("n")
-
-    def entry(p: Expr) -> None:
-        s.add_at(y, n, host.load(x, host.load(idx, p)))
-
-    host.count(ZERO, op("sub", n, const(1)), entry)
-    laned = take_lanes(s.residual())
-    check(laned)
-    assert laned.body != s.residual().body
-    run_residual(laned, [np.zeros(0), np.zeros(0, np.int64), np.zeros(0)], [0])
-
-
 # ------------------------------------------------------------------------- what programs mean
 
 
 def data(case: int) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(case)
-    m, n = [(0, 5), (1, 1), (7, 40), (30, 9), (12, 2 * LANES), (5, 3 * LANES + 1)][case]
+    m, n = [(0, 5), (1, 1), (7, 40), (30, 9), (12, 8), (5, 13)][case]
     pick = lambda *shape: rng.integers(-4, 5, shape).astype(float)  # noqa: E731
     return {"A": pick(n, m) * (rng.random((n, m)) < 0.7), "x": pick(n), "s": pick(n)}
 
 
 PROGRAMS: dict[str, dict[str, Any]] = {
-    "rows": {"program": BY_ROW, "A": ROWS},
-    "rows in place": {"program": "for i=_, j=_ y[i] += A[j, i] * x[j] end", "A": ROWS},
     "blocks": {"program": BY_ROW, "A": BLOCKS},
     "blocks, in place": {"program": "for i=_, j=_ y[i] += A[j, i] * x[j] end", "A": BLOCKS},
-    "one sum": {"program": "for j=_ y[1] += s[j] * x[j] end", "s": "SparseList(Element(0.0))"},
     "appends": {
         "program": "y .= 0; for j=_ y[j] = s[j] * x[j] end",
         "s": "SparseList(Element(0.0))",
@@ -196,7 +153,6 @@ PROGRAMS: dict[str, dict[str, Any]] = {
         "x": "Dense(Element(0))",
         "y": "Dense(Element(0))",
     },
-    "coordinates": {"program": BY_ROW, "A": "SparseCOO{2}(Element(0.0))"},
 }
 #: what is at places that depend on data, and products, of integers
 INTEGERS: dict[str, dict[str, Any]] = {
@@ -286,31 +242,6 @@ def test_passes_leave_other_programs_as_they_are() -> None:
 
     for residual in (Program(programs.union).residual, Program(programs.intersection).residual):
         assert lines(transform(residual)) == lines(residual)
-
-
-def test_lanes_are_taken_where_something_else_is_accumulated_too() -> None:
-    """A sum in an array beside faults noted in a cell."""
-    s = Sample()
-    host = s.host
-    y, idx, x, n = s.buffer("y"), s.buffer("idx", Int64), s.buffer("x"), s.input("n")
-    fault = s.output(ZERO, "fault")
-
-    def entry(p: Expr) -> None:
-        i = host.load(idx, p)
-        within = host.let(op("min", i, 9))
-        host.set(fault, op("or", host.get(fault), op("xor", i, within)))
-        s.add_at(y, ZERO, host.load(x, within))
-
-    host.count(ZERO, op("sub", n, const(1)), entry)
-    laned = take_lanes(s.residual())
-    check(laned)
-    assert sum(isinstance(s, ForLoop) and s.is_plain for s in walk(laned.body)) == 2
-    for count in range(20):
-        for places in (np.arange(count) % 10, np.arange(count)):
-            arrays = [np.ones(1), places, np.arange(10.0)]
-            _, after, outputs = run_residual(laned, [a.copy() for a in arrays], [count])
-            _, wanted, faults = run_residual(s.residual(), [a.copy() for a in arrays], [count])
-            assert after[0] == wanted[0] and outputs == faults
 
 
 @pytest.mark.parametrize("fill", ["0.0", "0"])
