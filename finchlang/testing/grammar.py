@@ -51,6 +51,12 @@ def stack_of(seed: int) -> tuple[str, ...]:
     return table[half * STRIDES[odd] % len(table)]
 
 
+def turn_of(seed: int, count: int) -> int:
+    """A number below `count` that comes with each pair, and with each triple, in turn."""
+    half, odd = divmod(seed, 2)
+    return (half + 5 * (half // len((PAIRS, TRIPLES)[odd]))) % count
+
+
 @record
 class Form:
     """A row of a table: the kinds of programs that it is for (f: float, i: int, b: bool, m: minplus), its

@@ -4,7 +4,7 @@ are within bounds, and values that may be missing are coalesced."""
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from finchlang.syntax.types import TYPES
@@ -14,6 +14,8 @@ from finchlang.testing.grammar import Form, Known
 from finchlang.testing.random_shapes import around
 
 PROTOCOLS = ("walk", "gallop", "follow")
+#: ways to access a tensor where it may not reach
+PERMISSIVE = ("offset", "toeplitz", "sum", "shift")
 #: a token in braces, which may contain tokens
 _TOKEN = re.compile(r"\{((?:[^{}]|\{[^{}]*\})+)\}")
 
@@ -140,27 +142,30 @@ class ExpressionMaker(Maker):
         self.before.append(f"{name} = Tensor({level}(Element({typed(1, type)})), [{given}])")
         return name
 
-    def permitted(self, nest: Nest, tensor: DrawnTensor) -> str:
-        """An access that may be out of range, and is permissive."""
+    def permitted(self, nest: Nest, tensor: DrawnTensor, way: str = "") -> str:
+        """An access that may be out of range, and is permissive, in one of the ways."""
         indices = sorted(nest.indices)
         shifts = [self.random.randint(-2, 2) for _ in tensor.dims]
         at = [self.random.choice(indices) for _ in tensor.dims]
-        form = self.random.randrange(4)
+        way = way or self.random.choice(PERMISSIVE)
         name, every = tensor.name, ", ".join("true" for _ in at)
-        if form == 0:
+        if way == "offset":
             moved = f"offset({name}, {', '.join(map(str, shifts))})"
             return f"permissive({moved}, {every})[{', '.join(at)}]"
-        if form == 1:
+        if way == "toeplitz":
             at.insert(0, self.random.choice(indices))
             return f"toeplitz(permissive({name}, {every}), 1)[{', '.join(at)}]"
-        if form == 2:
+        if way == "sum":
             at[0] = f"({at[0]} + {self.random.choice(indices)})"
         moves = (f"+ {n}" if n >= 0 else f"- {-n}" for n in shifts)
         return f"{name}[{', '.join(f'~({i} {d})' for i, d in zip(at, moves, strict=True))}]"
 
-    def leaf(self, sizes: tuple[int, ...]) -> str:
+    def dims_of(self, sizes: Sequence[int]) -> tuple[str, ...]:
         self.sizes |= {f"d{n}": n for n in sizes}
-        return self.new(tuple(f"d{n}" for n in sizes), is_kept=False).name
+        return tuple(f"d{n}" for n in sizes)
+
+    def leaf(self, sizes: tuple[int, ...]) -> str:
+        return self.new(self.dims_of(sizes), is_kept=False).name
 
     # ------------------------------------------------------------------------------------ functions
 

@@ -7,6 +7,7 @@ from math import prod
 from typing import Any
 
 Sizes = tuple[int, ...]
+Made = tuple[tuple[Any, ...], list[Sizes], tuple[Any, ...]]
 #: operators through which an element can be written, and all others
 WRITTEN = (
     *("split", "concat", "collapse", "slice", "window", "reshape", "roll", "flip", "permute_dims"),
@@ -24,9 +25,7 @@ def divisor(random: Any, n: int) -> int:
     return random.choice([d for d in range(1, n + 1) if n % d == 0] or [1])
 
 
-def made(
-    name: str, random: Any, s: Sizes
-) -> tuple[tuple[Any, ...], list[Sizes], tuple[Any, ...]] | None:
+def made(name: str, random: Any, s: Sizes) -> Made | None:
     """The arguments of an operator with a result of sizes `s`: those before its tensors, the sizes of the
     tensors, and those after them; None if it cannot have such a result."""
     k = {"vcat": 0, "hcat": len(s) - 1}.get(name, random.randrange(len(s)))
@@ -88,6 +87,22 @@ def made(
         case "tril" | "triu" if len(s) == 2:
             return (), [s], (random.randint(-2, 2),)
     return None
+
+
+def within(name: str, random: Any, modes: Sequence[int]) -> tuple[Made | None, Sizes]:
+    """What `made` gives for a call of an operator on a tensor with levels of so many modes, outermost first,
+    and the result's sizes; or None, and the sizes of such a tensor. The modes of one level are equal."""
+    order, small = sum(modes), (1, 2, 2, 3, 4) if sum(modes) < 4 else (1, 2, 2)
+    levels = [k for k, count in enumerate(reversed(modes)) for _ in range(count)]
+    for _ in range(300 if name in OPERATORS else 0):
+        more = random.choice((-1, 0, 0, 1) if order > 1 else (0, 1))
+        sizes = tuple(random.choice(small) for _ in range(order + more))
+        call = made(name, random, sizes)
+        if call and len(own := call[1][0]) == order and prod(own) <= ELEMENTS:
+            if len(set(zip(levels, own, strict=True))) == len(modes):
+                return call, sizes
+    drawn = [random.choice(small) for _ in modes]
+    return None, tuple(drawn[k] for k in levels)
 
 
 def around(maker: Any, sizes: Sizes, depth: int, names: Sequence[str] = OPERATORS) -> str:

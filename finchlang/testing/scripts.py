@@ -1,12 +1,13 @@
 """`generate(seed)`: a random script with its data, which all semantics run alike. The levels of one tensor
-come from a walk through all pairs and triples (`grammar.stack_of`), an operator from a walk through the
-table; everything else is random."""
+come from a walk through all pairs and triples in all contexts (`grammar.stack_of`, `grammar.turn_of`), an
+operator from a walk through the table; everything else is random."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from functools import cache, partial
 from itertools import product
 
@@ -17,12 +18,18 @@ from finchlang.syntax.types import TYPES
 from finchlang.testing import grammar
 from finchlang.testing.generate import LETTERS, DrawnTensor, Levels, typed
 from finchlang.testing.grammar import KERNELS, LEVELS, SCRIPTS, WALKED, Form
-from finchlang.testing.random_expressions import PROTOCOLS, ExpressionMaker, Nest
-from finchlang.testing.random_shapes import WRITTEN, around
+from finchlang.testing.random_expressions import PERMISSIVE, PROTOCOLS, ExpressionMaker, Nest
+from finchlang.testing.random_shapes import OPERATORS as SHAPES, WRITTEN, around, within
 from finchlang.text.print import pretty
 
 #: one seed in so many has NaN, infinities and -0.0 in its data
 SPECIAL = 9
+#: how a tensor of given levels is accessed, and whether it is written so; "" stands for as it is
+CONTEXTS = (
+    *((name, False) for name in (*SHAPES, *PERMISSIVE)),
+    *((name, True) for name in (*WRITTEN, *PERMISSIVE)),
+    *(("", False), ("", True)) * 11,
+)
 #: how many operators a script applies to numbers of their own
 EACH = 9
 _TENSOR = re.compile(r"([A-Z])(!?)(?:\[([^\]]*)\]|:([a-z@]*))?(?:@(.*))?")
@@ -306,26 +313,35 @@ class Writer(ExpressionMaker):
     # ------------------------------------------------------------------------------------ scripts
 
     def walked(self, levels: tuple[str, ...]) -> list[str]:
-        """A nest that reads, writes or updates a tensor with these levels."""
-        chosen: list[tuple[str, int]] = [(n, LEVELS[n].modes or 1) for n in levels]
-        order = sum(modes for _, modes in chosen)
-        small, dims = (1, 2, 2, 3, 4) if order < 4 else (1, 2, 2), []
-        for k, (_, modes) in enumerate(reversed(chosen)):
-            self.sizes[f"w{k}"] = self.random.choice(small)
-            dims += [f"w{k}"] * modes
-        at = list(LETTERS[:order])
-        nest = Nest(dict(zip(at, dims, strict=True)), budget=1 if order > 3 else 2)
-        nest.tensors["T"] = self.new(tuple(dims), True, tuple(chosen))
-        nest.at["T"] = at
+        """A nest that reads, writes or updates a tensor with these levels, in the context of the seed."""
+        chosen: Levels = tuple((n, LEVELS[n].modes or 1) for n in levels)
+        context, is_written = CONTEXTS[grammar.turn_of(self.seed, len(CONTEXTS))]
         is_partial = any(LEVELS[n].takes in ("one", "run") for n in levels)
-        is_read = is_partial and self.chance(0.85)
-        fit = tuple(form for form in WALKED if not (is_read and "{T!" in form.text))
-        return self.form(self.chosen(fit), nest)
+        is_written &= not (is_partial and self.chance(0.85))
+        call, sizes = within(context, self.random, [modes for _, modes in chosen])
+        own = call[1][0] if call else sizes
+        at = dict(zip(LETTERS, self.dims_of(sizes), strict=False))
+        nest = Nest(at, budget=1 if len(own) > 3 else 2)
+        tensor = nest.tensors["T"] = self.new(self.dims_of(own), True, chosen)
+        nest.at["T"], text = [*at], ""
+        if call:
+            first, parts, last = call
+            inner = [tensor.name if s == own else self.leaf(s) for s in parts]
+            text = f"{context}({', '.join(map(str, (*first, *inner, *last)))})[{', '.join(at)}]"
+            nest.bound.update(at)
+        elif context in PERMISSIVE:
+            text = self.permitted(nest, tensor, context)
+        if text and is_written:  # what is written through an operator is declared with its sizes
+            nest.writes.add(tensor.name)
+            nest.scattered.add(tensor.name)
+        rows = (row for row in WALKED if ("{T!" in row.text) == is_written)
+        form = self.chosen(tuple(row for row in rows if ("^}" in row.text) == bool(text)))
+        return self.form(replace(form, text=re.sub(r"\{T!?\^\}", lambda _: text, form.text)), nest)
 
     def indices(self, nest: Nest, kind: str) -> str:
-        """The indices of T as they are, with protocols, or one lower and permissive."""
+        """The indices of T as they are, moved, or with protocols."""
         nest.bound.update(nest.at["T"])
-        spelled = {"@": "{}", "@~": "~({} - 1)"}
+        spelled = {"@": "{}", "@~": "~({} - 1)", "@+": "{} + 1", "@1": "1"}
         forms = (
             spelled.get(kind) or f"{self.random.choice(PROTOCOLS)}({{}})" for _ in nest.at["T"]
         )

@@ -103,32 +103,6 @@ def test_bytes_that_are_no_text(tmp_path: Path, capsys: pytest.CaptureFixture[st
         assert done.returncode == 1 and b"standard input is not UTF-8" in done.stderr
 
 
-@pytest.mark.parametrize(
-    ("command", "words"),
-    [
-        ("fuzz --cases 0", "`0` is no whole number of at least 1"),
-        ("fuzz --minutes nan", "`nan` is no finite number of at least 0.001"),
-        ("fuzz --workers -1", "`-1` is no whole number of at least 1"),
-        ("diff --cases -1 FILE", "`-1` is no whole number of at least 1"),
-        ("diff --threads 0 FILE", "`0` is no whole number of at least 1"),
-        ("diff --engines fast FILE", "`fast` is none of"),
-        ("run", "are required: FILE\n"),
-        ("trace --steps 5:2 FILE", "`5:2` has no step in it"),
-        ("trace --kernel 2 FILE", "there is no kernel 2: 1 kernel was run"),
-        ("trace --rule Loup FILE", "there is no rule `Loup`"),
-    ],
-)
-def test_an_option_that_means_nothing_is_an_error(
-    command: str, words: str, write: Write, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = write("y = zeros(3)\n@finch for i = _; y[i] += 1 end")
-    try:
-        status: Any = main(command.replace("FILE", path).split())
-    except SystemExit as error:
-        status = error.code
-    assert status in (1, 2) and words in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("fault", [Bug("lost a term"), KeyError("lost")])
 def test_a_fault_of_ours_is_called_one(
     fault: Exception, write: Write, capsys: pytest.CaptureFixture[str], monkeypatch
@@ -205,15 +179,6 @@ def test_output_in_another_encoding_is_an_error() -> None:
     assert done.returncode == 1 and "whose encoding is ascii" in done.stderr
 
 
-def test_diff_has_the_status_of_an_error_that_all_agree_on(
-    write: Write, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = write("x = [1, 2]\ny = x[3]")
-    for options in ([], ["--json"]):
-        assert main(["diff", "--engines", "native", *options, path]) == 1
-        assert "index 3 is not in 1:2" in "".join(capsys.readouterr())
-
-
 @pytest.mark.parametrize("where", [">&-", "> /dev/full"])
 def test_output_that_takes_nothing_is_an_error(where: str, write: Write) -> None:
     """Standard output is closed, or its disk is full."""
@@ -223,39 +188,6 @@ def test_output_that_takes_nothing_is_an_error(where: str, write: Write) -> None
     assert "I/O error" in done.stderr and "standard output" in done.stderr
     quiet = f"{shlex.join(FINCH)} run {write('x = 1')} >&-"
     assert subprocess.run(quiet, shell=True, cwd=ROOT).returncode == 0
-
-
-def test_diff_tells_of_a_difference_beyond_the_tolerance(
-    write: Write, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    (tmp_path / "right.py").write_text("def right(x):\n    return x + 1.3\n", "utf-8")
-    path = write("n = ARGS[1]; x = [1.0]\n@finch x[1] += 1.0")
-    command = ["diff", path, "one", "--seconds", "0", "--against", f"{tmp_path}/right.py:right"]
-    assert main([*command, "--tolerance", "0.5"]) == 0
-    assert main(command) == 1
-    assert "x is [2.], and [2.3] by" in capsys.readouterr().out
-    for given, told in (
-        ("right.py:rigth", "mean `right`?"),
-        ("none.py:f", "cannot read"),
-        ("f", "NAME"),
-    ):
-        assert main([*command[:-1], f"{tmp_path}/{given}"]) == 1
-        assert told in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(("typed", "way"), [("compile", "llvm"), ("-c", "-e"), ("help", "--help")])
-def test_commands_of_other_tools_have_our_way(
-    typed: str, way: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main([typed, "x.finch"]) == 2
-    assert f"there is no `{typed}`" in (said := capsys.readouterr().err) and way in said
-
-
-def test_options_after_the_file_are_told(write: Write, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([write("println(1)"), "--engine", "warp"]) == 0
-    assert "note: `--engine` stands after the file" in capsys.readouterr().err
-    assert main([write("println(ARGS)"), "--engine", "warp"]) == 0
-    assert "note" not in capsys.readouterr().err
 
 
 def test_a_kernel_found_on_disk_gives_its_notes(

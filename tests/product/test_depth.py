@@ -1,5 +1,5 @@
-"""Values, programs and files that are nested very deeply end in an error, never the process: each is
-run in one of its own."""
+"""Programs that are nested very deeply end in an error, never the process: each is run in one of its own.
+Of values: programs/errors/nested_very_deeply."""
 
 from __future__ import annotations
 
@@ -9,10 +9,6 @@ import pytest
 from in_child import in_child
 
 from finchlang import FinchError, Session
-
-TUPLE = "x = (); for i = 1:20000 x = (x,) end; "
-VECTOR = 'x = ["a"]; for i = 1:20000 x = [x] end; '
-FORMAT = "x = Element(0.0); for i = 1:20000 x = SparseList(x) end; "
 
 
 def outcomes(*scripts: str, engine: str = "native") -> list[str]:
@@ -30,31 +26,6 @@ def outcomes(*scripts: str, engine: str = "native") -> list[str]:
     ended = in_child(work, seconds=120)
     assert ended, f"{ended.fault}\n{ended.said}"
     return ended.said.splitlines()
-
-
-DEEP = (
-    TUPLE + "println(x == x)",
-    TUPLE + "println(x)",
-    TUPLE + 's = "$x"',
-    TUPLE + "error(x)",
-    VECTOR + "println(isequal(x, [x]))",
-    VECTOR + "display(x)",
-    'x = ["a", "b"]; x[1] = x; println(x)',
-    'x = ["a", "b"]; x[1] = x; println(x == [x, "b"])',
-    FORMAT + "println(x)",
-    's = "ab"; for i = 1:100 s = "$s$s" end',
-    's = "ab"; for i = 1:100 s = s * s end',
-)
-
-
-def test_depth_is_limited() -> None:
-    assert outcomes(*DEEP) == ["resource"] * len(DEEP)
-
-
-def test_deep_values_may_be_had() -> None:
-    """Making one, passing it on and forgetting it take no stack."""
-    used = TUPLE + "y = copy(x); println(size(y)); x = 1; y = 2"
-    assert outcomes(used, TUPLE + "Element(x)") == ["fine", "type"]
 
 
 @pytest.mark.parametrize("engine", ["native", "check"])
@@ -102,19 +73,3 @@ def test_what_is_nested_too_deeply_is_told_with_its_position(text: str) -> None:
     assert caught.value.span is not None
     assert not caught.value.others
     assert "nested more than 5000 deep" in caught.value.message
-
-
-def test_tuples_and_vectors_of_some_depth_print_and_compare() -> None:
-    printed: list[str] = []
-    session = Session(output=printed.append)
-    session.run('x = (1,); for i = 1:150 x = (x, ["a"]) end; println(x == x)')
-    session.run("println(size(string(x)))")
-    assert "".join(printed).startswith("true\n(")
-
-
-def test_formats_have_so_many_modes() -> None:
-    nested = "SparseList(" * 64 + "Element(0.0)" + ")" * 64
-    assert len(Session().run(f"size(Tensor({nested}, {', '.join(['1'] * 64)}))")) == 64
-    with pytest.raises(FinchError) as caught:
-        Session().run(f"SparseList({nested})")
-    assert caught.value.kind == "resource"

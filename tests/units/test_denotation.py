@@ -54,40 +54,14 @@ def test_scalars_give_their_value():
     assert run("s[] += 1", s=Scalar(1, 4)) == {"s": 5}
 
 
-def test_shifted_indices_shift_the_dimension():
-    np.testing.assert_array_equal(
-        run("y .= 0; for i=_; y[i + 1] = x[i] end", x=x, y=np.zeros(0))["y"], [0, 1, 2, 3]
-    )
+def test_mismatches_name_both_dimensions():
     caught = error("for i=1:4; s[] += x[i + 2] end", x=np.ones(7), s=Scalar(0.0))
     assert caught.kind == "dimension"
     assert "3:6" in caught.message and "1:7" in caught.message and "mode 1 of x" in caught.message
 
 
-def test_mismatches_name_both_dimensions():
-    caught = error("for i=_; s[] += x[i] * z[i] end", x=np.ones(3), z=np.ones(4), s=Scalar(0.0))
-    assert caught.kind == "dimension"
-    for part in ("1:3", "1:4", "mode 1 of x", "mode 1 of z"):
-        assert part in caught.message
-    assert caught.span is not None
-    nowhere = error("for i=_; s[] += i end", s=Scalar(0))
-    assert nowhere.kind == "dimension" and nowhere.hint is not None
-
-
-def test_unknown_names_and_misuse():
-    assert error("for i=_; y[i] = nosuch end", y=np.ones(1)).kind == "unknown name"
-    assert error("for i=_; y[i] = f(i) end", y=np.ones(1)).kind == "unknown name"
-    assert error("y[1] = x", y=np.ones(1), x=x).kind == "type"
-    assert error("for i=_; y[i, 1] = 1 end", y=np.ones(1)).kind == "dimension"
-
-
 def test_two_names_of_one_tensor_see_each_other():
     assert run("a[] = 5; b[] += 1", a=(s := Scalar(0)), b=s) == {"a": 6, "b": 6}
-
-
-def test_lets_need_new_names_and_operators_their_arity():
-    assert error("let x = 1; y[1] = x end", x=x, y=np.ones(1)).kind == "unknown name"
-    assert error("for i=1:1; let i = 1; y[i] = 1 end end", y=np.ones(1)).kind == "unknown name"
-    assert error("for i=_; y[i] = div(x[i], 1, 2) end", x=x, y=np.ones(3)).kind == "type"
 
 
 @pytest.mark.parametrize(
@@ -105,9 +79,5 @@ def test_arguments_that_a_shape_operator_does_not_take_are_errors(name: str):
                     ran += 1
                 except FinchError as error:
                     assert error.kind in ("type", "dimension", "bounds"), text
-    assert ran or name in (
-        "collapse",
-        "offset",
-        "swizzle",
-        "toeplitz",
-    )  # which need more modes or places
+    # some need more modes or places
+    assert ran or name in ("collapse", "offset", "swizzle", "toeplitz")

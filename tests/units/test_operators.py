@@ -133,32 +133,9 @@ def test_a_row_computes_what_the_denotation_does(name: str, count: int) -> None:
         assert same(held(row, *values), result.value), (name, values, "folding and running differ")
 
 
-#: what stands for a row in a program
-INFIX = [
-    "+",
-    "-",
-    "*",
-    "/",
-    "%",
-    "==",
-    "!=",
-    "<",
-    "<=",
-    ">",
-    ">=",
-    "&&",
-    "||",
-    "&",
-    "|",
-    "^",
-    "<<",
-    ">>",
-]
-
-
 def written(row: Operator, count: int) -> str:
     args = ("a[i]", "b[i]")[:count]
-    if row.name in INFIX and count == 2:
+    if not row.name[0].isalpha() and count == 2:
         return f"{args[0]} {row.name} {args[1]}"
     return f"{row.name}({', '.join(args)})"
 
