@@ -26,6 +26,8 @@ from .prompt_session import CONTINUED, JULIA, PROMPT, Conversation
 
 INDENT = "    "
 _CLOSES = re.compile(r"\s*(end|else|elseif)\b")
+#: commands, and a name with a question mark, which IPython would take for one
+_ONE_LINE = re.compile(r"\s*([:?]|\w+\?\s*$)")
 
 
 def asking(conversation: Conversation, begin: Callable[[], object]) -> Callable[[], str]:
@@ -76,7 +78,7 @@ def is_open(text: str) -> bool:
     """Whether an input is incomplete, and goes on in the next line."""
     from finchlang.text.parse import is_incomplete
 
-    return not text.lstrip().startswith((":", "?")) and is_incomplete(text)
+    return not _ONE_LINE.match(text) and is_incomplete(text)
 
 
 # ------------------------------------------------------------------------------------------- keys

@@ -1,12 +1,11 @@
 """What do the tests catch? Faults are planted, one at a time, in a copy of the checkout, and a command is
 run there: `python -m tests.campaigns.mutate [--with quick|test|programs|fuzz|COMMAND] [--layer L]
-[--only NAME] [--jobs N] [--seconds S] [--out FILE] [--summary FILE...]`; with `--blame` it is asked
-whether each is reduced and its layer named.
+[--only NAME] [--jobs N] [--seconds S] [--out FILE]`; with `--blame` it is asked whether each is reduced
+and its layer named.
 
 The faults are data (`faults.toml`). A command that fails has caught its fault, as has one that dies or
 says nothing for S seconds: a table says so, and which test was first. `--out FILE` keeps it as FILE.json
 and FILE.md, and a second run of the same file goes on with the faults that were not caught.
-`--summary quick.json fuzz.json` runs nothing, and sums such tables up by layer.
 """
 
 from __future__ import annotations
@@ -30,7 +29,6 @@ from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 CHECKOUT = Path(__file__).parents[2]
@@ -305,28 +303,6 @@ def table(outcomes: Sequence[Outcome], command: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def summary(tables: dict[str, Sequence[Outcome]]) -> str:
-    """How many faults of each layer each command caught, as Markdown: of those it was tried on, where
-    these are not all; and the median of the seconds until it did."""
-
-    def row(name: str, layers: Sequence[str]) -> str:
-        of = [fault for fault in faults() if fault.layer in layers]
-        cells = [name, str(len(of))]
-        for outcomes in tables.values():
-            own = [o for o in outcomes if o.layer in layers]
-            caught = sum(o.caught for o in own)
-            cells.append(str(caught) if len(own) == len(of) else f"{caught} of {len(own)}")
-        return f"| {' | '.join(cells)} |"
-
-    layers = sorted({fault.layer for fault in faults()})
-    head = ["layer", "faults", *(f"`{name}`" for name in tables)]
-    found = ([o.seconds for o in outcomes if o.caught] for outcomes in tables.values())
-    seconds = ["seconds until caught", "", *(f"{median(f):.0f}" if f else "" for f in found)]
-    lines = [f"| {' | '.join(head)} |", "|---" * len(head) + "|"]
-    lines += [row(layer, [layer]) for layer in layers] + [row("all", layers)]
-    return "\n".join([*lines, f"| {' | '.join(seconds)} |"]) + "\n"
-
-
 def keep(outcomes: Iterable[Outcome], command: str, out: str) -> None:
     """Write a table, and the same as JSON."""
     rows = list(outcomes)
@@ -349,17 +325,11 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--seconds", type=float, default=0, help="how long a command may be silent")
     parser.add_argument("--out", default="", help="FILE.json and FILE.md take the table")
-    parser.add_argument(
-        "--summary", nargs="+", type=Path, help="tables as JSON, to sum up by layer"
-    )
     parser.add_argument("--blame", action="store_true", help="have them found, reduced and named")
     parser.add_argument(
         "--hunt", metavar="FILE", help="look for a program that a fault of FILE breaks"
     )
     given = parser.parse_args()
-    if given.summary:
-        print(summary({path.stem: kept(path) for path in given.summary}), end="")
-        return 0
     if given.hunt:
         print(json.dumps(hunt(given.hunt, given.seconds)))
         return 0

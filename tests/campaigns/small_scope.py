@@ -20,6 +20,7 @@ import json
 import math
 import random
 import time
+import tomllib
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,115 +29,12 @@ from typing import Any
 from finchlang.rules import table
 from finchlang.testing.exhaustive import Small, kernels
 
-#: what a kind of looplet is had from: a format, and how it is read at i
-LOOPLETS = {
-    "lookup": ("Dense(Element(0.0))", "{}[i]"),
-    "stepper": ("SparseList(Element(0.0))", "{}[i]"),
-    "jumper": ("SparseList(Element(0.0))", "{}[gallop(i)]"),
-    "spike": ("SparsePinpoint(Element(0.0))", "{}[i]"),
-    "sequence": ("SparseInterval(Element(0.0))", "{}[i]"),
-    "runs": ("RunList(Element(0.0))", "{}[i]"),
-    "sparse runs": ("SparseRunList(Element(0.0))", "{}[i]"),
-    "blocks": ("SparseBlockList(Element(0.0))", "{}[i]"),
-    "band": ("SparseBand(Element(0.0))", "{}[i]"),
-    "switch": ("SparseByteMap(Element(0.0))", "{}[follow(i)]"),
-    "byte map": ("SparseByteMap(Element(0.0))", "{}[i]"),
-    "hash": ("SparseHash(Element(0.0))", "{}[i]"),
-    "bits": ("PackBits(Element(0.0))", "{}[i]"),
-    "fill 1": ("SparseList(Element(1.0))", "{}[i]"),
-    "shift": ("SparseList(Element(0.0))", "coalesce({}[~(i - 1)], 0.0)"),
-}
-OPERATORS = {"+": "({} + {})", "*": "({} * {})", "max": "max({}, {})", "free": "free({}, {})"}
-RESULTS = {
-    "scalar": ("Scalar(0.0)", "out[] += {}"),
-    "dense": ("Tensor(Dense(Element(0.0)), 3)", "out[i] = {}"),
-    "sparse": ("Tensor(SparseList(Element(0.0)), 3)", "out[i] = {}"),
-}
+TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
+LOOPLETS, OPERATORS, RESULTS, NESTS = (
+    TABLES[name] for name in ("looplets", "operators", "results", "nests")
+)
 #: an operator of which nothing is declared
 FREE = "free(a, b) = a * b + 2 * a\n"
-
-
-COLUMNS, LISTS = "Dense(SparseList(Element(0.0)))", "SparseList(SparseList(Element(0.0)))"
-LIST, INTEGERS = "SparseList(Element(0.0))", "SparseList(Element(0))"
-FOUR = f"SparseList(SparseList({LISTS}))"
-POINT, BLOCKS = "SparsePinpoint(Element(0.0))", "SparseBlockList(Element(0.0))"
-VECTOR, MATRIX = "Dense(Element(0.0))", "Dense(Dense(Element(0.0)))"
-GUSTAVSON = """for j = _; w .= 0; for k = _, i = _; w[i] += A[i, k] * B[k, j]; end
-    for i = _; out[i, j] = w[i]; end; end"""
-#: loop nests: the format of the result, its operands by format, and the loops
-NESTS: dict[str, tuple[str, dict[str, str], str]] = {
-    "columns": (COLUMNS, {"A": COLUMNS}, "for j = _, i = _; out[i, j] = A[i, j]; end"),
-    "lists": (LISTS, {"A": LISTS}, "for j = _, i = _; out[i, j] = A[i, j]; end"),
-    "side by side": (
-        *(COLUMNS, {"A": COLUMNS, "B": COLUMNS}),
-        "for j = _, i = _; out[i, j] = hcat(A, B)[i, j]; end",
-    ),
-    "byte map": (LISTS, {"A": LISTS, "B": LISTS, "w": "SparseByteMap(Element(0.0))"}, GUSTAVSON),
-    "hash": (LISTS, {"A": LISTS, "B": LISTS, "w": "SparseHash(Element(0.0))"}, GUSTAVSON),
-    "sum of matrices": (
-        *(LISTS, {"A": LISTS, "B": LISTS}),
-        "for j = _, i = _; out[i, j] = A[i, j] + B[i, j]; end",
-    ),
-    "sum of four modes": (
-        *(FOUR, {"A": FOUR, "B": FOUR}),
-        "for l = _, k = _, j = _, i = _; out[i, j, k, l] = A[i, j, k, l] + B[i, j, k, l]; end",
-    ),
-    "repeated": (
-        *("Scalar(0.0)", {"a": "SparseInterval(Element(0.0))", "b": VECTOR}),
-        "for i = _, j = _; out[] += a[i] * b[j]; end",
-    ),
-    "terms": ("Scalar(0)", {"a": INTEGERS}, "for i = _; out[] += a[i] + 2; end"),
-    "factors": (
-        *("Scalar(0.0)", dict.fromkeys("abc", LIST)),
-        "for i = _; out[] += (a[i] + b[i]) * c[i]; end",
-    ),
-    "product of five": (
-        *("Scalar(0.0)", dict.fromkeys("abcde", LIST)),
-        "for i = _; out[] += a[i] * b[i] * c[i] * d[i] * e[i]; end",
-    ),
-    "product of eight": (
-        *("Scalar(0.0)", dict.fromkeys("abcdefgh", POINT)),
-        "for i = _; out[] += a[i] * b[i] * c[i] * d[i] * e[i] * f[i] * g[i] * h[i]; end",
-    ),
-    "sum of products": (
-        *(LIST, dict.fromkeys("abcd", LIST)),
-        "for i = _; out[i] = a[i] * b[i] + c[i] * d[i]; end",
-    ),
-    "sum of five": (
-        *(LIST, dict.fromkeys("abcde", LIST)),
-        "for i = _; out[i] = a[i] + b[i] + c[i] + d[i] + e[i]; end",
-    ),
-    "sum of blocks": (
-        *(BLOCKS, dict.fromkeys("abc", BLOCKS)),
-        "for i = _; out[i] = a[i] + b[i] + c[i]; end",
-    ),
-    "flat": (
-        *("Scalar(0.0)", {"A": MATRIX, "b": LIST}),
-        "for i = _; out[] += collapse(permute_dims(A, 2, 1), 1, 2)[i] * b[i]; end",
-    ),
-    "triangles": (
-        *("Scalar(0.0)", {"A": LISTS}),
-        "for k = _, j = _, i = _; out[] += A[i, k] * A[j, k] * A[i, j]; end",
-    ),
-    "any": (
-        *("Dense(Element(false))", {"A": LISTS}),
-        "for j = _, i = _; out[j] |= A[i, j] != 0.0; end",
-    ),
-    "above": (
-        *(COLUMNS, {"A": COLUMNS}),
-        "for j = _, i = _; if i < j; out[i, j] = A[i, j]; end; end",
-    ),
-    "diagonal": (LIST, {"A": LISTS}, "for j = _, i = _; if i == j; out[i] = A[i, j]; end; end"),
-    "initialised": (
-        *(VECTOR, {"a": LIST}),
-        "for i = _; out[i] = 3.0; end; for i = _; out[i] += a[i]; end",
-    ),
-    "convolution": (
-        *(VECTOR, {"a": LIST, "b": LIST}),
-        "for i = _, j = _; out[i] += coalesce(a[~(i - j)], 0.0) * b[j]; end",
-    ),
-    "window": ("Scalar(0.0)", {"a": LIST, "b": LIST}, "for i = _; out[] += a[(1:n)(i)]; end"),
-}
 
 
 @dataclass(frozen=True)
@@ -147,9 +45,9 @@ class Nest:
 
     @property
     def text(self) -> str:
-        result, operands, loops = NESTS[self.name]
-        made = ["n = 0"]
-        for name, format in {"out": result, **operands}.items():
+        formats = dict(NESTS[self.name])
+        made, loops = ["n = 0"], formats.pop("loops")
+        for name, format in formats.items():
             is_scalar = format.startswith("Scalar")
             made.append(f"{name} = {format if is_scalar else f'Tensor({format})'}")
         return "\n".join([*made, f"@finch begin out .= 0; {loops}; end"])

@@ -17,7 +17,7 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 from pygments.token import Error, Keyword, Name
 
-from finchlang.base.errors import Bug, FinchError
+from finchlang.base.errors import Bug
 from finchlang.python.session import Session
 from finchlang.repl import directives, terminal
 from finchlang.repl.completion import Completions
@@ -51,26 +51,6 @@ def test_it_survives_a_bug(talk: Conversation, capsys, monkeypatch) -> None:
     assert converse(talk, "banner") == 0
     out, err = capsys.readouterr()
     assert out == "banner\n2\n" and "This is a bug in finchlang" in err
-
-
-@pytest.mark.parametrize(
-    ("typed", "way"),
-    [
-        ("whos", "`:who`"),
-        (":ls", "`:who`"),
-        ("who", "write `:who`"),
-        ("run a.finch", "`:load FILE`"),
-        ("%timeit 1 + 1", "`:time"),
-        ("sum?", "write `?sum`"),
-        ("names = nothere", None),
-    ],
-)
-def test_commands_of_other_prompts_have_our_way(
-    talk: Conversation, typed: str, way: str | None
-) -> None:
-    with pytest.raises(FinchError) as caught:
-        answer(talk, typed)
-    assert way in (caught.value.hint or "") if way else caught.value.hint is None
 
 
 # ---------------------------------------------------------------------------------------- history
