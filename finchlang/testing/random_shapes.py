@@ -90,17 +90,18 @@ def made(name: str, random: Any, s: Sizes) -> Made | None:
 
 
 def within(name: str, random: Any, modes: Sequence[int]) -> tuple[Made | None, Sizes]:
-    """What `made` gives for a call of an operator on a tensor with levels of so many modes, outermost first,
-    and the result's sizes; or None, and the sizes of such a tensor. The modes of one level are equal."""
+    """What `made` gives for a call of an operator on a tensor with levels of so many modes, outermost
+    first, and the sizes of the result; or None, and sizes of such a tensor. Modes of a level are equal."""
     order, small = sum(modes), (1, 2, 2, 3, 4) if sum(modes) < 4 else (1, 2, 2)
     levels = [k for k, count in enumerate(reversed(modes)) for _ in range(count)]
     for _ in range(300 if name in OPERATORS else 0):
         more = random.choice((-1, 0, 0, 1) if order > 1 else (0, 1))
         sizes = tuple(random.choice(small) for _ in range(order + more))
         call = made(name, random, sizes)
-        if call and len(own := call[1][0]) == order and prod(own) <= ELEMENTS:
-            if len(set(zip(levels, own, strict=True))) == len(modes):
-                return call, sizes
+        own = call[1][0] if call else ()
+        is_fit = len(own) == order and len({*zip(levels, own, strict=True)}) == len(modes)
+        if is_fit and prod(own) <= ELEMENTS:
+            return call, sizes
     drawn = [random.choice(small) for _ in modes]
     return None, tuple(drawn[k] for k in levels)
 
