@@ -16,7 +16,7 @@ from pygls.workspace import TextDocument
 from finchlang import __version__
 
 from .glances import Glances
-from .outline import Binding, Outline
+from .outline import Binding, Outline, outline_of
 
 #: what ends a line of the protocol
 _LINE_END = re.compile(r"\r\n|\r|\n")
@@ -109,7 +109,7 @@ class Server(LanguageServer):
 
     def outline(self, uri: str) -> tuple[TextDocument, Outline]:
         document = self.workspace.get_text_document(uri)
-        return document, Outline(document.source)
+        return document, outline_of(document.source)
 
     def place(self, params: Any) -> tuple[TextDocument, Outline, int]:
         """The text that a message is about, and the place in it."""

@@ -25,6 +25,10 @@ def _any(names: Iterable[str]) -> str:
 _CODE = r"\$\((" + terminals()["STRING"].partition(r"|\$\((")[2].removesuffix(')*"')
 
 
+#: the number of a product `2x`
+_FACTOR = r"(?!0[xXbBoO])(\d+(_\d+)*(\.\d+)?|\.\d+)(?=[^\W\d_])(?![eEf][+-]?\d)"
+
+
 class FinchLexer(RegexLexer):
     """The words and signs of the grammar, for colours; it accepts any text."""
 
@@ -41,6 +45,7 @@ class FinchLexer(RegexLexer):
             (_any(["MACRO"]), Keyword.Pseudo),
             (words(KEYWORDS, prefix=r"\b", suffix=r"\b(?!!)"), Keyword),
             (words(CONSTANTS, prefix=r"\b", suffix=r"\b"), Keyword.Constant),
+            (_FACTOR, Number),
             (_any(["NUMBER"]), Number),
             (r"[A-Z]\w*", Name.Class),  # Dense, SparseList, Float64: formats and types
             (r"[^\W\d]\w*!*(?=\()", Name.Function),

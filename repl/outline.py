@@ -10,13 +10,15 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
-from pygments.token import Comment, Keyword, Name, Number, String, Text, _TokenType
+from pygments.token import Comment, Keyword, Name, Operator, String, Text, _TokenType
 
-from .highlight import KEYWORDS, FinchLexer
+from .highlight import OPENERS, FinchLexer
 
 _OPENING, _CLOSING = ("(", "[", "{"), (")", "]", "}")
-#: how many faults of a text are left out
+#: how many faults of a statement are left out
 MOST = 20
+#: longer statements are parsed anew for each outline
+LONGEST = 10_000
 
 
 @dataclass(frozen=True)
@@ -76,17 +78,19 @@ class Outline:
         self.bindings: list[Binding] = []
         self._by_name: dict[str, list[Binding]] = {}
         self._labels: set[int] = set()
-        self._declared: list[tuple[Any, Scope]] = []
+        self._declared: list[tuple[str, int, Scope]] = []
         self._spoken = [word for word in self.words if not word.is_silent]
-        self._starts = [0, *(found.end() for found in re.finditer("\n", text))]
         from finchlang.syntax.traversal import EnoughFrames  # the prompt begins without
 
+        whole = Scope("", -1)
         with EnoughFrames():
-            self._read(_tree(text), Scope("", -1))
+            for start, part in self._statements():
+                self._starts = [start, *(start + found.end() for found in re.finditer("\n", part))]
+                self._read((_tree if len(part) < LONGEST else _tree.__wrapped__)(part), whole)
         self._join()
-        for tensor, scope in self._declared:  # of the kernel's own
-            if self.meaning(tensor.name, self._at(tensor)) is None:
-                self._bind(tensor.name, self._at(tensor), "variable", scope)
+        for name, at, scope in self._declared:  # of the kernel's own
+            if self.meaning(name, at) is None:
+                self._bind(name, at, "variable", scope)
 
     def word_at(self, offset: int) -> Word | None:
         """The word at or right before a place; a name or keyword if one touches it."""
@@ -168,6 +172,26 @@ class Outline:
 
     # --------------------------------------------------------------------------------- reading
 
+    def _statements(self) -> Iterator[tuple[int, str]]:
+        """Where each statement begins, and its lines; one that is left open goes on to the end. So a new
+        version of a text is parsed only where it is new."""
+        start = blocks = brackets = 0
+        head, before = "", ""
+        for word in self._spoken:
+            if word.is_first:
+                goes_on = before or head in ("@schedule", "@workspace")
+                if not (goes_on or blocks or brackets) and "\n" in self.text[start : word.at]:
+                    at = self.text.rindex("\n", start, word.at) + 1
+                    yield start, self.text[start:at]
+                    start = at
+                head = word.text
+            brackets += (word.text in _OPENING) - (word.text in _CLOSING and brackets > 0)
+            if word.kind is Keyword and not brackets:
+                blocks += (word.text in OPENERS) - (word.text == "end" and blocks > 0)
+            is_open = word.text == "," or word.kind is Operator and word.text not in ("'", ";")
+            before = word.text if is_open else ""
+        yield start, self.text[start:]
+
     def _read(self, node: Any, scope: Scope) -> None:
         """Find the bindings in a part of the program that stands in a scope."""
         from finchlang.syntax import nodes as ast, traversal as trees
@@ -208,7 +232,7 @@ class Outline:
                     if isinstance(target, ast.Variable):
                         self._bind(target.name, self._at(target), "variable", _home(scope))
             case ast.Declare(tensor):
-                self._declared.append((tensor, _home(scope)))
+                self._declared.append((tensor.name, self._at(tensor), _home(scope)))
             case ast.KeywordCall(_, _, keywords):
                 self._labels |= {self._before(n, self._at(value)).at for n, value in keywords}
         for child in inside:
@@ -264,6 +288,10 @@ class Outline:
                     binding.scope = max(scopes, key=lambda s: s.start, default=binding.scope)
 
 
+#: the outline of a text, of which an editor asks more than one thing
+outline_of = lru_cache(maxsize=4)(Outline)
+
+
 def _home(scope: Scope) -> Scope:
     """The scope that an assignment binds in: the function around it, or the whole text."""
     while scope.parent is not None and scope.word != "function":
@@ -271,9 +299,9 @@ def _home(scope: Scope) -> Scope:
     return scope
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=4096)
 def _tree(text: str) -> Any:
-    """The program of a text; lines with faults are left out, and blocks that are open at its end closed."""
+    """The program of a statement; lines with faults are left out, and what is open at its end is closed."""
     from finchlang.base.errors import FinchError, Source
     from finchlang.syntax.nodes import Script
     from finchlang.text.parse import parse_apart
@@ -295,14 +323,6 @@ def _tree(text: str) -> Any:
     return Script(())
 
 
-def _factors(number: str) -> re.Match[str] | None:
-    """The number and the name of `2x`. The parser is imported for it: the prompt begins without."""
-    from finchlang.text.lines import FACTORS
-    from finchlang.text.literals import is_float
-
-    return None if is_float(number) else FACTORS.match(number)
-
-
 def _words(text: str) -> Iterator[Word]:
     is_first = True
     for at, kind, value in FinchLexer().get_tokens_unprocessed(text):
@@ -313,10 +333,5 @@ def _words(text: str) -> Iterator[Word]:
             inside = at + value.index(code, 1)
             yield from (replace(w, at=inside + w.at, is_first=False) for w in _words(code))
         else:
-            found = _factors(value) if kind in Number else None
-            if found is not None:  # `2x`
-                yield Word(at, kind, found[1], is_first)
-                at, value, is_first = at + len(found[1]), found[2], False
-                kind = Keyword if value in KEYWORDS else Name
             yield Word(at, kind, value, is_first)
             is_first = False

@@ -47,6 +47,9 @@ def test_line_ends_stay_in_formatted_files(write: Write) -> None:
     Path(path).write_bytes(b"x=1\r\ny=2\r\n")
     assert main(["fmt", path]) == main(["fmt", "--check", path]) == 0
     assert Path(path).read_bytes() == b"x = 1\r\ny = 2\r\n"
+    code = "import sys; from finchlang.repl.__main__ import main; sys.exit(main(['fmt', '-']))"
+    done = subprocess.run([sys.executable, "-c", code], input=b"x=1\r\n", capture_output=True)
+    assert done.stdout == b"x = 1\r\n"
 
 
 def start(*arguments: str) -> subprocess.Popen[str]:
