@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from functools import cache
-from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -57,8 +56,3 @@ class Changed:
     def alone(self) -> list[tuple[Pass, ...]]:
         """All passes, and each of those that change something by itself; nothing if none does."""
         return [PASSES, *((p,) for p in PASSES if p in self.by)] if self.by else []
-
-    def selections(self) -> list[tuple[Pass, ...]]:
-        """Of those that change something, each selection in their order, and all passes."""
-        own = [p for p in PASSES if p in self.by]
-        return [PASSES, *(c for n in range(1, len(own) + 1) for c in combinations(own, n))]

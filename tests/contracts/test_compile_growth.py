@@ -68,10 +68,12 @@ def over(value: str, join: str, format: str, target: str, loops: str = "i = _") 
     def make(count: int) -> tuple[str, dict[str, str]]:
         names = [f"A{k}" for k in range(count)]
         text = f"{target} {join.join(value.replace('@', n) for n in names)}"
+        names += [f"{n}b" for n in names] if "@b" in value else []
         written = CSC if "j" in loops else LIST
         targets = {"C": written, "D": f"Dense(Dense({DENSE}))", "s": "Scalar(0.0)"}
         given = {n: f for n, f in targets.items() if re.search(rf"\b{n}[\[,]", target)}
-        return f"for {loops} {text} end", given | dict.fromkeys(names, format)
+        declared = "C .= 0; " if target.startswith("C") else ""
+        return f"{declared}for {loops} {text} end", given | dict.fromkeys(names, format)
 
     return make
 
@@ -116,8 +118,7 @@ def test_twice_as_many_take_twice_as_long(what: str) -> None:
         text, formats = make(count)
         if "vcat" in text:
             text = text.replace(" end", ")[i, i] end")
-        declared = "C .= 0; " if "C[" in text else ""
-        return calls(declared + text, {n: f for n, f in formats.items() if n in text})
+        return calls(text, {n: f for n, f in formats.items() if n in text})
 
     of(min(count, 6))  # what is kept is there
     assert of(2 * count) <= most * of(count)
@@ -231,6 +232,20 @@ SHAPES |= {
         ("statements with operands in common", "s@[] += A@[i] * A#[i]", "i = _"),
     )
     for level in LEVELS
+}
+
+#: levels of one mode
+MANY = (
+    *("SparseList", "SparseByteMap", "SparseHash", "SparseCOO{1}", "SparsePinpoint", "SparseBand"),
+    *("SparseBlockList", "RunList", "PackBits", "SparseRunList", "SparseInterval"),
+)
+SHAPES |= {
+    f"`{value}` of {level} with `{join}`": (
+        over(value, join, f"{level}(Element(0.0))", "C[i] ="),
+        4,
+    )
+    for level in MANY
+    for value, join in (("@[i]", " + "), ("@[i]", " * "), ("@[i]", " - "), ("@[i] * @b[i]", " + "))
 }
 
 BAND = "if uptrimask()[i, j + @]; s[] += A@[i, j] end"

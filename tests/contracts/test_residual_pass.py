@@ -1,10 +1,8 @@
-"""The contract of passes over residual programs: alone and together they change nothing that programs make
-where they have most to do (`tests/programs/test_programs.py` says so of all of its own); and what each
-one is for is changed."""
+"""The contract of passes over residual programs: what each one is for is changed. That they change nothing
+that programs make, alone and together, `tests/programs/test_programs.py` says of all, of which
+`passes_at_work.finch` has what they have most to do with."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import host_programs as programs
 import numpy as np
@@ -21,14 +19,14 @@ from finchlang.host.rewrite import walk
 from finchlang.host.verify import check
 from finchlang.optimize.append_loops import make_room
 from finchlang.optimize.joined_branches import join_branches
-from finchlang.optimize.pipeline import Pass, transform
+from finchlang.optimize.pipeline import transform
 from finchlang.optimize.privatisation import sums
 from finchlang.optimize.scalar_expansion import expand_scalars
+from finchlang.optimize.undo_log import with_undo_log
 from finchlang.python.session import Session
 from finchlang.tensors.formats import parse_format
 from finchlang.tensors.tensor import Tensor
 from finchlang.text.parse import parse_kernel
-from tests.contracts.changed_residuals import Changed
 
 VECTOR, ROWS = "Dense(Element(0.0))", "Dense(SparseList(Element(0.0)))"
 BLOCKS = "Dense(SparseBlockList(Element(0.0)))"
@@ -124,87 +122,33 @@ def test_what_is_appended_under_a_condition_is_stored_always(body: str, is_branc
 ENTRIES = {"y": VECTOR, "x": VECTOR, "S": ROWS, **dict.fromkeys("AC", "Dense(Dense(Element(0.0)))")}
 
 
-# ------------------------------------------------------------------------- what programs mean
+FORMATS = {"x": VECTOR, "y": VECTOR, "k": "Dense(Element(0))", "A": ROWS}
+FORMATS |= dict.fromkeys("st", "SparseList(Element(0.0))") | {"F": "SparseByteMap(Pattern())"}
+SCATTER = "for i = _\n y[k[i]] += s[i]\nend"
 
 
-def data(case: int) -> dict[str, np.ndarray]:
-    rng = np.random.default_rng(case)
-    m, n = [(0, 5), (1, 1), (7, 40), (30, 9), (12, 8), (5, 13)][case]
-    pick = lambda *shape: rng.integers(-4, 5, shape).astype(float)  # noqa: E731
-    return {"A": pick(n, m) * (rng.random((n, m)) < 0.7), "x": pick(n), "s": pick(n)}
-
-
-PROGRAMS: dict[str, dict[str, Any]] = {
-    "blocks": {"program": BY_ROW, "A": BLOCKS},
-    "blocks, in place": {"program": "for i=_, j=_ y[i] += A[j, i] * x[j] end", "A": BLOCKS},
-    "appends": {
-        "program": "y .= 0; for j=_ y[j] = s[j] * x[j] end",
-        "s": "SparseList(Element(0.0))",
-        "y": "SparseList(Element(0.0))",
-    },
-    "appends under a condition": {
-        "program": "y .= 0; for j=_ if s[j] > 1 y[j] = 2 * s[j] end end",
-        "s": "SparseList(Element(0.0))",
-        "y": "SparseList(Element(0.0))",
-    },
-    "columns of integers": {
-        "program": "y .= 0; for i=_, j=_ y[j] += A[j, i] * x[j] end",
-        "A": "Dense(SparseList(Element(0)))",
-        "x": "Dense(Element(0))",
-        "y": "Dense(Element(0))",
-    },
-}
-#: what is at places that depend on data, and products, of integers
-INTEGERS: dict[str, dict[str, Any]] = {
-    "counts": {"program": "y .= 0; for i=_ y[k[i]] += 1 end"},
-    "counts of what is there": {"program": "for i=_ y[k[i]] += i end"},
-    "counts under a condition": {"program": "for i=_ if k[i] > 2 y[k[i]] += 1 end end"},
-    "counts beside a fill": {
-        "program": "z .= 7; for i=_ if k[i] > 1 z[i] += 1 end; y[k[i]] += 1 end",
-        "z": "Dense(Element(0))",
-    },
-    "products": {
-        "program": "for i=_, j=_ y[i] *= ifelse(A[j, i] != 0, k[j], 1) end",
-        "A": "Dense(SparseList(Element(0)))",
-    },
-    "products of blocks": {
-        "program": "for i=_, j=_ y[i] *= A[j, i] end",
-        "A": "Dense(SparseBlockList(Element(1)))",
-    },
-    "few entries": {
-        "program": "for i=_ y[k[i]] += s[i] end",
-        "s": "SparseList(Element(0))",
-    },
-}
-
-
-@pytest.mark.parametrize("name", [*PROGRAMS, *INTEGERS])
-def test_passes_change_nothing_where_they_have_most_to_do(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    program, changed = {**PROGRAMS, **INTEGERS}[name], Changed(monkeypatch)
-    vector = VECTOR if name in PROGRAMS else "Dense(Element(0))"
-    formats = {"y": vector, "x": VECTOR, "k": "Dense(Element(0))"}
-    formats |= {k: f for k, f in program.items() if k != "program"}
-    made = kernel(program["program"], **formats)
-
-    def result(case: int, passes: tuple[Pass, ...]) -> list[np.ndarray]:
-        changed.passes, given = passes, data(case)
-        size = max(given["A"].shape[1], 1)
-        given |= {"k": np.arange(len(given["x"])) % 3 % size + 1, "z": given["x"]}
-        tensors = {k: tensor(given[k], f) for k, f in formats.items() if k != "y"}
-        tensors["y"] = tensor(np.arange(1.0, size + 1), formats["y"])
-        if "A" in formats and given["A"].shape[1] == 0:
-            tensors["y"] = Tensor(formats["y"], 0)
-        run_on("residual", made, tensors)
-        return [tensors[n].to_numpy() for n in made.tensors]
-
-    for case in range(6):
-        wanted = result(case, ())
-        assert changed.by
-        for passes in changed.selections():
-            for found, own in zip(result(case, passes), wanted, strict=True):
-                np.testing.assert_array_equal(found, own)
+@pytest.mark.parametrize(
+    ("program", "names"),
+    [
+        (SCATTER, ["y_val"]),
+        ("for i = _\n y[k[i]] += x[i]\nend", []),  # over a whole dimension
+        ("for i = 1:3\n y[k[i]] += x[i]\nend", []),
+        ("y .= 0; for i = _\n y[k[i]] += s[i]\nend", []),  # all of y is written anyhow
+        ("for j = _, i = _\n y[i] += A[i, j] * x[j]\nend", []),
+        ("for j = _, i = _\n y[i] += A[i, j] * s[j]\nend", ["y_val"]),
+        ("t .= 0; for i = _\n t[i] = 2 * s[i]\nend", []),  # appended to
+        (SCATTER + "; for i = _\n x[i] += 1\nend", []),  # there is as much to do elsewhere
+        ("F .= false; for i = _\n F[k[i]] |= s[i] > 0\nend", ["F_tbl1"]),
+        ("y[1] += x[1]", []),
+    ],
+)
+def test_what_few_stores_go_to_has_a_log(program: str, names: list[str]) -> None:
+    """That it puts back what was there `changed_residuals.py` sees of all programs, and `test_call.py`
+    natively."""
+    residual = kernel(program, **FORMATS).staged.residual
+    logged, undo_log = with_undo_log(residual)
+    check(logged)
+    assert [residual.buffers[log.array].name for log in undo_log.logs] == names
 
 
 def test_what_is_privatised() -> None:

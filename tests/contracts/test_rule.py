@@ -8,7 +8,6 @@ from __future__ import annotations
 import ast
 import copy
 import itertools
-import random
 from collections import Counter
 from functools import cache
 from pathlib import Path
@@ -39,6 +38,7 @@ from finchlang.tensors.bind import bind
 from finchlang.tensors.formats import parse_format
 from finchlang.tensors.tensor import Scalar, Tensor
 from finchlang.text.parse import parse_kernel
+from tests.programs.program import PROGRAMS
 
 # --------------------------------------------------------------------------------------- the table
 
@@ -215,76 +215,10 @@ def test_the_tracer_is_told_every_step() -> None:
 
 # ----------------------------------------------------------------------------------- derived rules
 
-DATA = """
-l = [0.0, 1.0, 0.0, 2.0, 3.0, 0.0, 0.0, 4.0, 0.0, 5.0, 0.0, 6.0]
-g = [1.0, 2.0, 0.0, 0.0, 3.0, 0.0, 4.0, 5.0, 0.0, 6.0, 0.0, 0.0]
-b = [0.0, 1.0, 1.0, 1.0, 0.0, 0.0, 2.0, 2.0, 0.0, 0.0, 0.0, 3.0]
-m = Tensor(Dense(Dense(Element(0.0))), 12, 12)
-@finch begin m .= 0; for j = 1:12, i = 1:12; if j % 3 != 0; m[i, j] = l[i] * g[j] end end end
-V1 = Tensor(SparseList(Element(0.0)), l); V2 = Tensor(SparseList(Element(0.0)), g)
-V5 = Tensor(SparseList(Element(0.0)), l); V6 = Tensor(SparseList(Element(0.0)), g)
-V7 = Tensor(SparseList(Element(0.0)), b); V8 = Tensor(SparseList(Element(0.0)), l)
-I = Tensor(SparseList(Element(0)), [0, 1, 2, 0, 0, 3, 0, 4, 5, 6, 0, 0]); c0 = 3
-X = fsparse([3, 50, 51, 52, 140], [1.0, 2.0, 3.0, 4.0, 5.0], (144,))
-V3 = Tensor(SparseList(Element(0.0)), b); V4 = Tensor(SparseList(Element(0.0)), l .+ b)
-B1 = Tensor(SparseBlockList(Element(0.0)), b); B2 = Tensor(SparseBlockList(Element(0.0)), l)
-R1 = Tensor(SparseRunList(Element(0.0)), b); R2 = Tensor(RunList(Element(0.0)), g)
-H = Tensor(SparseByteMap(Element(0.0)), g); F = Tensor(SparseList(Element(1.0)), l .* g)
-M1 = Tensor(Dense(SparseList(Element(0.0))), m); M2 = Tensor(SparseList(SparseList(Element(0.0))), m)
-G = swizzle([1.0 0.0 0.0; 0.0 1.0 0.0], 2, 1); A = Tensor(SparseList(Element(0.0)), [0.0, 5.0, 0.0, 6.0])
-N = Tensor(SparseHash(SparseList(Element(0.0))), m .+ 0.0)
-Q = Tensor(SparseList(SparseList(SparseList(Element(0.0)))), 3, 3, 3)
-P = Tensor(SparseList(SparseList(SparseList(Element(0.0)))), 3, 3, 3)
-@finch begin Q .= 0; for k = 1:3, j = 1:3, i = 1:3; if i != j; Q[i, j, k] = i + k end end end
-@finch begin P .= 0; for k = 1:3, j = 1:3, i = 1:3; if j != k; P[i, j, k] = i * j end end end
-L = Tensor(SparseList(Element(0.0)), 0 .- [1.0, 1.0, 2.0, 3.0, 4.0, 0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0])
-y = zeros(12); z = ones(12); c = Scalar(0); p = ShortCircuitScalar(0); s = Scalar(0.0)
-C = Tensor(SparseList(Element(0.0)), 12); D = Tensor(Dense(SparseList(Element(0.0))), 12, 12)
-E = Tensor(SparseList(SparseList(Element(0.0))), 12, 12); w = Tensor(SparseByteMap(Element(0.0)), 12)
-T = Tensor(SparseList(SparseList(SparseList(Element(0.0)))), 3, 3, 3)
-U = Tensor(SparseList(SparseList(SparseList(SparseList(Element(0))))), 3, 3, 3, 2)
-O = Tensor(SparseList(SparseList(SparseList(SparseList(Element(0))))), 3, 3, 3, 2)
-@finch begin U .= 0; for n = 1:2, k = 1:3, j = 1:3, i = 1:3; if i != k; U[i, j, k, n] = i + n end end end
-@finch begin O .= 0; for n = 1:2, k = 1:3, j = 1:3, i = 1:3; if j != i; O[i, j, k, n] = j + n end end end
-W = Tensor(SparseList(SparseList(SparseList(SparseList(Element(0))))), 3, 3, 3, 2)
-"""
-#: kernels, each of which is for some derived rule
-KERNELS = [
-    "s .= 0; for i = _; s[] += V1[i] end",
-    "y .= 0; for i = _; y[i] += z[i] * 2 end",
-    "s .= 0; for i = _; s[] += V1[gallop(i)] * V2[gallop(i)] end",
-    "s .= 0; for i = _; s[] += V1[i] * V2[i] * V3[i] end",
-    "C .= 0; for i = _; C[i] = V1[i] + V2[i] end",
-    "C .= 0; for i = _; C[i] = V1[i] + V2[i] + V3[i] + V4[i] + F[i] end",
-    "C .= 0; for i = _; C[i] = V1[i] * V2[i] * V3[i] * V4[i] * V5[i] * V6[i] * V7[i] * V8[i] end",
-    "C .= 0; for i = _; C[i] = V1[i] / (V2[i] + 1) end",
-    "C .= 0; for i = _; C[i] = V1[i] / V2[i] end",
-    "C .= 0; for i = _; C[i] = H[i] / V2[i] end",
-    "s .= 0; for i = _; s[] += B1[i] * z[i] end",
-    "s .= 0; for i = _; s[] += B1[i] * B2[i] + R1[i] end",
-    "s .= 0; for i = _; s[] += R1[i] * R2[i] end",
-    "s .= 0; for i = _; s[] += R1[i] end",
-    "s .= 0; for i = _; s[] += window(B1, 1:7)[i] end",
-    "s .= 0; for i = _; s[] += window(R1, 3:7)[i] * window(l, 3:7)[i] end",
-    "s .= -9; for i = _; s[] <<max>>= L[i] end",
-    "s .= 0; for i = _; s[] += F[i] - 1 end",
-    "s .= 0; for j = _, i = _; s[] += N[i, j] + M2[i, j] end",
-    "s .= 0; for j = _, i = _; s[] += N[i, j] + N[i, j] + M2[i, j] end",
-    "s .= 0; for j = _, i = _; s[] += max(N[i, j], 1) + M2[i, j] end",
-    "E .= 0; for j = _; w .= 0; for i = _; w[i] += M2[i, j] end; for i = _; E[i, j] = w[i] end end",
-    "D .= 0; for j = _, i = _; D[i, j] = slice(M1, 2, 1:12)[i, j] end",
-    "D .= 0; for j = _, i = _; D[i, j] = M1[i, j] end",
-    "C .= 0; for i = _; C[i] = V1[i] end",
-    "T .= 0; for k = _, j = _, i = _; T[i, j, k] = Q[i, j, k] + P[i, j, k] end",
-    "W .= 0; for n = _, k = _, j = _, i = _; W[i, j, k, n] = xor(U[i, j, k, n], O[i, j, k, n]) end",
-    "p .= 0; for i = _; p[] <<choose(0)>>= ifelse(V1[i] > 0, i, 0) end",
-    "s .= 0; for i = _; s[] += l[i] * z[i] end; for j = _; s[] += g[j] * l[j] end",
-    "s .= 0; for k = 1:9; for i = _; s[] += V1[i] end end",
-    "c .= 0; for i = _; c[] += (I[i] + c0) * 2 end",
-    "s .= 0; for k = _; s[] += reshape(M1, 144)[k] * X[k] end",
-    "s .= 0; for i = _; s[] += collapse(slice(G, 1, 2:3), 1, 2)[i] * A[i] end",
-    "for i = _; y[i] += V1[i]; y[I[i] + 7] += V2[i] end",
-]
+#: kernels, each of which is for some derived rule, and the data above them
+PROGRAM = next(program for program in PROGRAMS if program.name == "kernels_of_derived_rules")
+DATA, _, TEXTS = PROGRAM.text.partition("# the kernels\n")
+KERNELS = [line for line in TEXTS.splitlines() if line.startswith("@finch")]
 
 
 class Watch(Observer):
@@ -326,7 +260,7 @@ def ran(kernel: str, which: str) -> tuple[Watch, str, dict[str, Any]]:
         session[name] = copy.deepcopy(value)
     error = ""
     try:
-        session.run(f"@finch begin {kernel} end")
+        session.run(kernel)
     except FinchError as fault:
         error = str(fault)
     left = {name: session[name] for name in session.names()}
@@ -350,63 +284,7 @@ def test_a_rule_changes_how_much_is_done_alone(name: str) -> None:
         assert watch.steps.total() <= 2 * without.steps.total(), kernel
         fewer = any(watch.steps[kind] < count for kind, count in without.steps.items())
         gains.append(fewer or len(after.splitlines()) < len(before.splitlines()))
-    assert any(gains), f"no kernel of KERNELS is for {name}: add one"
-
-
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_base_rules_lower_everything(kernel: str) -> None:
-    assert ran(kernel, "all")[1:] == ran(kernel, "paper")[1:]
-
-
-LEVELS = (
-    *("SparseList", "SparseByteMap", "SparseHash", "SparseCOO{1}", "SparsePinpoint", "SparseBand"),
-    *("SparseBlockList", "RunList", "PackBits", "SparseRunList", "SparseInterval"),
-)
-
-
-def lines(level: str, body: str) -> int:
-    """The lines of code of a loop over `body`."""
-    formats = {name: parse_format(f"{level}(Element(0.0))") for name in "ABDEFGHIJKLM"}
-    formats["C"] = parse_format("SparseList(Element(0.0))")
-    kernel = SpecializedKernel(
-        parse_kernel(f"begin C .= 0; for i=_; C[i] = {body} end end"), formats
-    )
-    return len(listing(kernel.staged.residual).splitlines())
-
-
-def is_linear(lengths: list[int]) -> bool:
-    """Whether each operand more adds as much code as the one before (law 6 of the design)."""
-    steps = [after - before for before, after in itertools.pairwise(lengths)]
-    return max(steps) <= 1.2 * min(steps)
-
-
-@pytest.mark.parametrize("join", [" + ", " * ", " - "])
-@pytest.mark.parametrize("level", LEVELS)
-def test_code_grows_linearly(level: str, join: str) -> None:
-    operands = [f"{name}[i]" for name in "ABDEFGHI"]
-    assert is_linear([lines(level, join.join(operands[:k])) for k in range(3, 9)])
-
-
-@pytest.mark.parametrize("level", ["SparseList", "SparseBlockList", "SparseRunList", "RunList"])
-def test_code_of_sums_of_products_grows_linearly(level: str) -> None:
-    terms = [f"{a}[i] * {b}[i]" for a, b in ("AB", "DE", "FG", "HI", "JK", "LM")]
-    assert is_linear([lines(level, " + ".join(terms[:k])) for k in range(3, 7)])
-
-
-def random_expression(rng: random.Random, depth: int) -> str:
-    if depth == 0:
-        return rng.choice(["V1[i]", "V2[i]", "V3[i]", "V4[gallop(i)]", "z[i]"])
-    join = rng.choice(["({} + {})", "({} * {})", "({} - {})", "max({}, {})", "min({}, {})"])
-    return join.format(*(random_expression(rng, depth - 1) for _ in "ab"))
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_lists_that_meet_take_no_more_steps_than_by_the_rules_of_the_paper(seed: int) -> None:
-    rng = random.Random(seed)
-    kernel = f"s .= 0; for i = _; s[] += {random_expression(rng, rng.randint(1, 3))} end"
-    (watch, *found), (other, *wanted) = ran(kernel, "all"), ran(kernel, "paper")
-    assert found == wanted
-    assert watch.steps.total() <= 1.05 * other.steps.total() + 20
+    assert any(gains), f"no kernel of {PROGRAM.name} is for {name}: add one"
 
 
 # ------------------------------------------------------------------------------- laws of the source
