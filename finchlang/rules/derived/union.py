@@ -52,7 +52,7 @@ def union(machine: Machine, term: Node, state: State) -> Step | None:
         return waiting, state
     apart = _apart(term)
     is_wide = region is not None and region[0] is not region[1]
-    if len(apart) > 1 and (not is_wide or _write_apart(apart)):
+    if len(apart) > 1 and (not is_wide or (choices and _write_apart(apart))):
         for part in apart:
             machine.run(part, state.inside())
         return EMPTY, state
