@@ -56,7 +56,7 @@ class GrowingHost(ResidualHost):
         """Records the body each time, so that its lines are given out each time, but not within itself."""
         if not (is_closed and key in self._open):
             self._open.append(key)
-            body(values, cells)
+            self.knowing({}, lambda: body(values, cells))
             self._open.pop()
 
     def _inside(self, body: Callable[[], object]) -> None:
@@ -71,6 +71,7 @@ class GrowingHost(ResidualHost):
         otherwise: Callable[[], None] | None = None,
         is_rare: bool = False,
     ) -> None:
+        condition = self.reduced(condition)
         if isinstance(condition, ir.Const):
             super().branch(condition, then, otherwise, is_rare)
             return

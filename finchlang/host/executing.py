@@ -228,7 +228,7 @@ class ExecutingHost(Host):
         inputs = tuple([ir.Var("p", value.type) for value in values])
         for variable, value in zip(inputs, values, strict=True):
             self.hold(variable, value)
-        body(inputs, cells)
+        self.knowing({}, partial(body, inputs, cells))
 
     def hold(self, variable: ir.Var, value: ir.Expr) -> None:
         """Give an input of shared code its value."""

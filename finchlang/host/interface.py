@@ -6,9 +6,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Hashable
+from functools import partial
 
 from finchlang.base.errors import Span
 from finchlang.host import construct as code, ir
+from finchlang.host.facts import Facts, facts_of, reduced
 from finchlang.host.ir import Buffer, Cell, Const, Expr, Stmt, Var
 from finchlang.syntax.types import Bool, Int64, Type
 
@@ -33,6 +35,8 @@ class Host(ABC):
     is_exact = False
     #: how deep the calls are nested of the function that is run and that calls itself
     depth: Expr = code.ZERO
+    #: what the arms of branches around know
+    facts: Facts = {}
 
     def __init__(self) -> None:
         self._names: Counter[str] = Counter()
@@ -151,16 +155,32 @@ class Host(ABC):
     def branch(
         self, condition: Expr, then: Body, otherwise: Body | None = None, is_rare: bool = False
     ) -> None:
-        """Run one of the arms, or the only possible one if the condition is a constant. `is_rare` as in
-        `ir.Branch`."""
+        """Run one of the arms, or the only possible one if it is known whether the condition holds.
+        `is_rare` as in `ir.Branch`."""
+        condition = self.reduced(condition)
         if not isinstance(condition, Const):
-            code = self.block(then)
-            other = ir.Code(()) if otherwise is None else self.block(otherwise)
+            code = self.block(self._arm(condition, True, then))
+            other = ir.Code(())
+            if otherwise is not None:
+                other = self.block(self._arm(condition, False, otherwise))
             self.do(ir.Branch(condition, code, other, is_rare))
         elif condition.value:
             then()
         elif otherwise is not None:
             otherwise()
+
+    def reduced(self, condition: Expr) -> Expr:
+        """A condition as it is in the arms of branches around."""
+        return reduced(condition, self.facts)
+
+    def _arm(self, condition: Expr, holds: bool, body: Body) -> Body:
+        return partial(self.knowing, {**self.facts, **dict(facts_of(condition, holds))}, body)
+
+    def knowing(self, facts: Facts, body: Body) -> None:
+        """Run `body`, where just these facts are known."""
+        around, self.facts = self.facts, facts
+        body()
+        self.facts = around
 
     def only_if(
         self,

@@ -120,7 +120,7 @@ class ResidualHost(Host):
         name = self.fresh("function") if is_closed else ""
         if is_closed:  # calls of itself find it
             self._shared[key] = ir.CallProcedure(name, inputs, places, (), ())
-        code = self._record(lambda: body(inputs, places))
+        code = self._record(lambda: self.knowing({}, lambda: body(inputs, places)))
         own = self._own.pop()
         free = tuple(v for v in rewriting.free_variables(code) if v not in inputs)
         outer = tuple(c for c in rewriting.cells_of(code) if c not in own)

@@ -26,7 +26,7 @@ class LateHost(ResidualHost):
 
         def mark(*args: Any) -> None:
             self.do(ir.Fail("later", str(len(self._waiting)), ()))
-            self._waiting.append(partial(body, *args))
+            self._waiting.append(partial(self.knowing, self.facts, partial(body, *args)))
 
         return mark if self.is_late else body
 
@@ -60,7 +60,7 @@ class LateHost(ResidualHost):
     ) -> None:
         own = tuple([ir.Var(self.fresh("p"), value.type) for value in values])
         self._values += zip(own, values, strict=True)
-        body(own, cells)
+        self.knowing({}, partial(body, own, cells))
 
     def code(self) -> ir.Code:
         recorded: list[ir.Code] = []

@@ -198,6 +198,10 @@ class ListedCursor(Cursor):
         return replace(self, end=end)
 
     def is_left(self, host: Host, at: Expr | None) -> Expr:
+        last = self.steps.last
+        # a jumper may be ahead of the loop
+        if at is not None and last is not None and not isinstance(self.steps, lp.Jumper):
+            return compare("le", at, last)
         return compare("lt", self.known.here(host), self.end)
 
     def keeping(self, host: Host) -> ListedCursor:

@@ -30,7 +30,7 @@ from finchlang.rules.base.context import Context, accesses_in, find_looplets, pu
 from finchlang.rules.base.early_exit import Exit
 from finchlang.rules.base.loops import unfurlable
 from finchlang.rules.base.state import State
-from finchlang.rules.derived.cursors import Cursor, ListedCursor, Seen, StretchCursor
+from finchlang.rules.derived.cursors import Cursor, ListedCursor, Seen
 from finchlang.syntax.nodes import Loop, Node
 from finchlang.syntax.traversal import substitute
 
@@ -66,9 +66,7 @@ class Turn:
 
     def is_left(self) -> Expr:
         """Whether there may be something left to be done."""
-        at = None
-        if self.at is not None and (self.stop is not None or self._has_stretches):
-            at = self.host.get(self.at)
+        at = None if self.at is None else self.host.get(self.at)
         found = conjunction()
         if self.is_sure or self.absent != NEVER:
             is_everywhere, last = self.absent == NEVER, sub(self.beyond, 1)
@@ -89,10 +87,6 @@ class Turn:
             assert at is not None
             found = conjunction(found, compare("le", at, self.stop))
         return conjunction(found, self.exit.holds())
-
-    @property
-    def _has_stretches(self) -> bool:
-        return any(isinstance(c, StretchCursor) for c in self.leaders.values())
 
     @property
     def is_uncut(self) -> bool:

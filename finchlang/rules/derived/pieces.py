@@ -172,12 +172,11 @@ class _Step:
             case lp.Sequence((*phases, last)):
                 for phase in phases:
                     assert phase.stop is not None
-                    here = host.let(compare("le", self.at, phase.stop), "here")
+                    here = compare("le", self.at, phase.stop)
                     yield from self.pieces(phase, end, op("and", when, here))
                     when = op("and", when, op("not", here))
                 yield from self.pieces(last, end, when)
             case lp.Switch(condition, head, tail):
-                condition = host.let(condition, "is")
                 yield from self.pieces(head, end, op("and", when, condition))
                 yield from self.pieces(tail, end, op("and", when, op("not", condition)))
             case lp.Steps() as steps:

@@ -195,14 +195,20 @@ class Point(Joint):
     def _in_case(self, root: ast.Node, parts: list[ast.Node], outcome: Outcome) -> ast.Node:
         if outcome is None:
             self.values = {}
-            term = self.term
-            for part in parts:
-                term = replaced(term, part, self.evaluated(part, self._value))
-            return term
+            return replaced(self.term, root, self._evaluated(root, parts, root))
         others = [n for n in _chain(root, root) if n not in parts] if parts[0] is not root else []
         return replaced(self.term, root, _chained(root, [outcome, *others]))
 
-    def _value(self, access: ast.Access) -> ast.Node:
+    def _evaluated(self, node: ast.Node, parts: list[ast.Node], root: Any) -> ast.Node:
+        """`root` with parts of it as values; elsewhere a part may be a literal by its structure."""
+        if node in parts:
+            return self.evaluated(node, self.value)
+        if not isinstance(node, ast.Call) or node.op != root.op:
+            return node
+        args = tuple(self._evaluated(n, parts, root) for n in node.args)
+        return trees.replace(node, args=args)
+
+    def value(self, access: ast.Access) -> ast.Node:
         """What an operand is, as a value in all its cases."""
         options = self._options(access)
         if options is None or not options[0]:
@@ -217,7 +223,7 @@ class Point(Joint):
         self, access: ast.Access, given: list[tuple[ir.Expr, ast.Node]], otherwise: ast.Node
     ) -> ir.Expr:
         """The value of an operand; where it is missing, any value."""
-        given, otherwise = self._as_fibers(access, given, otherwise)
+        given, otherwise = self._as_fibers(access, *self._left(given, otherwise))
         if not given:
             return self._read(access, otherwise)
         is_stored = isinstance(access.tensor, (Spike, Choice)) and access.tensor.is_stored
@@ -244,6 +250,17 @@ class Point(Joint):
 
         attempt(0)
         return self.host.let(self.host.get(cell), "v")
+
+    def _left(self, given: list[tuple[ir.Expr, ast.Node]], otherwise: ast.Node) -> Options:
+        """The options that are possible where this is asked."""
+        found: list[tuple[ir.Expr, ast.Node]] = []
+        for when, node in given:
+            when = self.host.reduced(when)
+            if when is code.TRUE:
+                return found, node
+            if when is not code.FALSE:
+                found.append((when, node))
+        return found, otherwise
 
     def _as_fibers(
         self, access: ast.Access, given: list[tuple[ir.Expr, ast.Node]], otherwise: ast.Node

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Any
 
 from finchlang.algebra.simplify import simplify
 from finchlang.host import construct as code, ir
@@ -11,9 +12,10 @@ from finchlang.host.engine import Step
 from finchlang.host.guarding import guarded
 from finchlang.host.interface import Host
 from finchlang.levels.looplets import AcceptRun, Choice, Lookup, Run, Switch, may_be_missing
-from finchlang.rules.base.context import accesses_in, find_looplets, is_at, put
+from finchlang.rules.base.context import accesses_in, find_looplets, is_at, put, put_in
 from finchlang.rules.derived.joint_cases import Arm, Joint, Outcome, Outcomes, outcome_of, replaced
 from finchlang.rules.derived.pieces import choose
+from finchlang.rules.derived.union_at_a_point import Point
 from finchlang.syntax import nodes as ast, traversal as trees
 
 
@@ -87,19 +89,35 @@ class Region(Joint):
             ]
         looks = code.disjunction(*(c for c, node in options if not isinstance(node, Run)))
         runs = (when, partial(self._moved_in, choices, _as_run))
-        lookups = (code.op("and", when, looks), partial(self._moved_in, choices, as_lookup))
+        look = partial(self._moved_in, choices, as_lookup)
+        if self._are_values(best):
+            look = partial(self._read_once, best, choices)
+        lookups = code.op("and", when, looks), look
         if all(map(_is_of_runs, choices)):
             return [runs]
         if looks is when or looks is code.TRUE or _varies(best) or not all(map(_runs, choices)):
-            return [(when, lookups[1])]
-        looked_up = [
-            (c, node) for c in choices for _, node in _options(c) if not isinstance(node, Run)
-        ]
-        if len(looked_up) == 1:  # it is this that is looked up
-            ((choice, node),) = looked_up
-            moved = {id(c): node if c is choice else as_lookup(c) for c in choices}
-            lookups = lookups[0], partial(put, self.term, moved)
+            return [(when, look)]
         return [lookups, runs]
+
+    def _are_values(self, node: ast.Node) -> bool:
+        """Whether values of operands may stand for them: none decides an expression by its structure."""
+        return not any(isinstance(n, ast.Call) and self.is_decided(n) for n in trees.walk(node))
+
+    def _read_once(self, best: ast.Node, choices: list[Choice]) -> ast.Node:
+        """The loop with the numbers of `best` that are the same at all coordinates read before it; if there
+        are none, with the choices made at each coordinate."""
+        there: dict[int, ast.Node] = {}
+        point = Point(self.machine, self.term, self.state, [])
+        for access in accesses_in(best):
+            choice: Any = access.tensor
+            if choice in choices and _is_of_runs(choice) and not may_be_missing(choice):
+                payload = put_in(access, _as_run(choice).body, True)
+                value = point.value(payload) if isinstance(payload, ast.Access) else payload
+                if isinstance(value, ast.Value):
+                    there[id(choice)] = Run(value)
+        if not there:
+            return self._moved_in(choices, as_lookup)
+        return replaced(self.term, best, put(best, there))
 
     def _candidates(self, node: ast.Node) -> Iterator[ast.Node]:
         if isinstance(node, (ast.Call, ast.Access)) and self.is_known(node):
@@ -149,7 +167,7 @@ def _runs(choice: Choice) -> list[tuple[ir.Expr, ast.Node]]:
     return [(when, n.body) for when, n in _options(choice) if isinstance(n, Run)]
 
 
-def _as_run(choice: Choice) -> ast.Node:
+def _as_run(choice: Choice) -> Run:
     """A choice of which no lookup is taken."""
     *bodies, (_, last) = _runs(choice)
     return Run(choose(bodies, last, choice.is_stored))
