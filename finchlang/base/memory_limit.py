@@ -6,6 +6,8 @@ import sys
 
 #: of fewer bytes it is not asked whether they are there
 LARGE = 1 << 26
+#: where the system tells it, if it does (Linux)
+PLACE = "/proc/meminfo"
 
 
 def check_available(size: float) -> None:
@@ -16,9 +18,9 @@ def check_available(size: float) -> None:
 
 
 def _available() -> int:
-    """How many bytes the system can still give, if it tells (Linux does)."""
+    """How many bytes the system can still give, if it tells."""
     try:
-        with open("/proc/meminfo") as lines:
+        with open(PLACE) as lines:
             found = [line.split()[1] for line in lines if line.startswith("MemAvailable:")]
     except OSError:
         found = []

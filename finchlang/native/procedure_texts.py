@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import mmap
 
-from finchlang.base import aligned_memory
+from finchlang.base import aligned_memory, memory_limit
 from finchlang.native.compiled_kernel import ADDRESS, CALL
 from finchlang.native.library import GROW
 
 #: Gives larger memory to the buffer at %slot: at least doubled, so that appending takes linear time in all.
-#: Memory that came from outside is copied, and left as it was. Null if there is no memory.  The allocator
+#: Memory that came from outside is copied, and left as it was. Null if there is no memory: the system may
+#: promise more than it has, so it is asked before much is taken, as in `memory_limit.py`. The allocator
 #: aligns to 16 bytes, or less; so somewhat more memory is allocated, and an aligned address in it is taken.
 #: The third word of the slot says where the memory begins, which is needed to free it.
 _GROW = """
@@ -35,6 +36,14 @@ choose:
   %all = add i64 %bytes, {spare}
   %used = mul i64 %capacity, %width
   %is_foreign = icmp eq ptr %begin, null
+  %more = sub i64 %all, %used
+  %needed = select i1 %is_foreign, i64 %all, i64 %more
+  %is_much = icmp uge i64 %needed, {large}
+  br i1 %is_much, label %ask, label %take
+ask:
+  %fits = call i1 @fits(i64 %needed)
+  br i1 %fits, label %take, label %none
+take:
   br i1 %is_foreign, label %fresh, label %extend
 extend:
   %old_at = ptrtoint ptr %old to i64
@@ -72,6 +81,32 @@ none:
   ret ptr null
 }}"""
 
+#: Whether the system still has so many bytes, if it tells.
+_FITS = """
+declare noalias ptr @fopen(ptr, ptr) nounwind
+declare i32 @fscanf(ptr, ptr, ...) nounwind
+declare i32 @fclose(ptr) nounwind
+@place = private constant [{length} x i8] c"{place}\\00"
+@reading = private constant [2 x i8] c"r\\00"
+@lines = private constant [54 x i8] c"MemTotal: %*d kB MemFree: %*d kB MemAvailable: %ld kB\\00"
+
+define internal i1 @fits(i64 %bytes) cold noinline nounwind {{
+  %found = alloca i64
+  store i64 {most}, ptr %found
+  %file = call ptr @fopen(ptr @place, ptr @reading)
+  %is_none = icmp eq ptr %file, null
+  br i1 %is_none, label %end, label %read
+read:
+  %items = call i32 (ptr, ptr, ...) @fscanf(ptr %file, ptr @lines, ptr %found)
+  %closed = call i32 @fclose(ptr %file)
+  br label %end
+end:
+  %available = load i64, ptr %found
+  %kilobytes = lshr i64 %bytes, 10
+  %fits = icmp ule i64 %kilobytes, %available
+  ret i1 %fits
+}}"""
+
 #: Asks the system for large pages for much memory, as NumPy does for its arrays: random accesses are
 #: quicker there.
 _ADVISE = """
@@ -101,7 +136,10 @@ _LEAST = 8
 
 def _grow() -> str:
     to = max(aligned_memory.ALIGNMENT, _LEAST)
-    return _GROW.format(spare=to - _LEAST, last=to - 1, mask=-to) + _advise()
+    place = memory_limit.PLACE
+    fits = _FITS.format(place=place, length=len(place) + 1, most=2**63 - 1)
+    large = memory_limit.LARGE
+    return _GROW.format(spare=to - _LEAST, last=to - 1, mask=-to, large=large) + fits + _advise()
 
 
 def _advise() -> str:

@@ -28,7 +28,7 @@ from finchlang.script.subscripts import set_subscript
 from finchlang.script.tensor_arithmetic import elementwise, forced, set_all
 from finchlang.syntax import nodes as ast
 from finchlang.syntax.control_flow import BREAK, ways
-from finchlang.syntax.traversal import EnoughFrames, replace
+from finchlang.syntax.traversal import EnoughFrames, replace, walk
 from finchlang.text.literals import SPELLINGS
 from finchlang.text.tree_cache import script_of
 
@@ -323,12 +323,16 @@ class Evaluator(Calls):
         condition = node.condition
         holds = (lambda env: True) if condition is None else self.condition(condition, inner)
         within = [scope] + [scope if node.is_grid else inner] * (len(node.iterables) - 1)
+        unknown = self.unknown_calls
         sources = [self.closure(i, s) for i, s in zip(node.iterables, within, strict=True)]
-
-        loops, loop = self.loops, collecting(node.value, node.names, condition, node.span)
+        parts = [n for each in node.iterables[1:] for n in walk(each)]
+        named = inner.owned & {n.name for n in parts if isinstance(n, ast.Variable)}
+        #: whether each source is the same for all entries of those before
+        is_whole = node.is_grid or not named and self.unknown_calls == unknown
         order = [*range(len(sources))]  # of a grid column-major: the first source is the fastest
         order = order[::-1] if node.is_grid else order
-        is_whole = node.is_grid or len(sources) == 1
+        names = [node.names[k] for k in order[::-1]]
+        loops, loop = self.loops, collecting(node.value, names, condition, node.span)
 
         def rounds(
             env: Environment, order: list[int], given: list[Any], known: dict[str, Any]
@@ -345,8 +349,13 @@ class Evaluator(Calls):
                     yield Environment(inner, env, more)
 
         def collect(env: Environment) -> Any:
-            given = [source(env) for source in sources] if is_whole else []
-            found: Any = loops.collected(loop, env, given) if loops and is_whole else None
+            given: list[Any] = []
+            for source in sources if is_whole else ():
+                if node.is_grid or not given or count_of(given[-1]) != 0:
+                    given.append(source(env))
+            given = given if len(given) == len(sources) else []
+            inwards = [given[k] for k in order[::-1]] if given else given
+            found: Any = loops.collected(loop, env, inwards) if loops and given else None
             if found is not None and not node.is_grid:
                 return found if found.size else []
             if found is None:

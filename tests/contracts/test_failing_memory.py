@@ -121,3 +121,23 @@ def test_each_allocation_may_fail(text: str, memory: Memory) -> None:
 
 def test_a_failure_is_there_at_all(memory: Memory) -> None:
     assert ran(memory, LOOP, False, 1)[1] == "resource"
+
+
+@pytest.mark.parametrize("engine", ["native", "residual"])
+@pytest.mark.parametrize("kilobytes", [50_000, 500_000])
+def test_what_the_system_would_only_promise_is_not_taken(
+    engine: str, kilobytes: int, memory: Memory, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+) -> None:
+    place = tmp_path / "meminfo"
+    place.write_text(f"MemTotal: 9 kB\nMemFree: 1 kB\nMemAvailable:  {kilobytes} kB\n")
+    monkeypatch.setattr("finchlang.base.memory_limit.PLACE", str(place))
+    session = Session(engine=engine)
+    session.run("y = Tensor(Dense(Element(Int8(3))), 2); n = 70_000_000")
+    kernel = "@finch begin\ny .= 3\nfor i = 1:n\nif i > n - 1\ny[i] = 4\nend\nend\nend"
+    if kilobytes < 100_000:
+        with pytest.raises(FinchError) as caught:
+            session.run(kernel)
+        assert caught.value.kind == "resource" and session["y"].to_numpy().tolist() == [3, 3]
+    elif engine == "native":
+        session.run(kernel)
+        assert session["y"].shape == (70_000_000,)
