@@ -24,6 +24,8 @@ from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 LISTED = 24
 #: of pictures in HTML: squares of a side, pixels of it, and the most values of a tensor that is drawn
 SQUARES, PIXELS, MOST = 80, 160, 20_000_000
+#: with at most so many entries on a side they stand apart
+APART = 40
 #: opacities of squares, for few to many entries
 SHADES = (0.35, 0.6, 0.8, 1.0)
 HEADINGS = ("level", "dimension", "size", "positions", "bytes")
@@ -99,7 +101,7 @@ def html(value: Any) -> str | None:
         '<div class="finch-tensor" style="display: flex; flex-wrap: wrap; gap: 1.5em">'
         f'<div style="overflow-x: auto"><div><b>{escape(summary(value, levels))}</b></div>'
         f"<div><code>{escape(str(value.format))}</code></div>"
-        f'<table style="font-size: 90%"><thead>{head}</thead><tbody>{body}</tbody></table></div>'
+        f'<table style="font-size: 80%"><thead>{head}</thead><tbody>{body}</tbody></table></div>'
         f"{drawn}</div>"
     )
 
@@ -116,15 +118,16 @@ def _cells(tag: str, words: Iterable[str]) -> str:
 
 def spy_svg(tensor: Any) -> str:
     """The picture of a tensor as SVG, in the colour of the surrounding text: the more entries on a square
-    the darker it is. Neighbours in a row with one shade are one rectangle."""
+    the darker it is. Neighbours in a row with one shade are one rectangle; few entries stand apart."""
     found = picture(tensor, SQUARES, SQUARES)
     (height, width), last = found.counts.shape, len(SHADES) - 1
     shade = last if found.is_exact else np.ceil(darkness(found.counts) * last).astype(int)
     shade = np.where(found.counts > 0, shade, -1)
+    is_apart = found.is_exact and max(height, width) <= APART
     paths = [
         f'<path opacity="{SHADES[k]}" d="{path}"/>'
         for k in range(last + 1)
-        if (path := "".join(_rectangles(shade == k)))
+        if (path := "".join(_rectangles(shade == k, is_apart)))
     ]
     scale = PIXELS / max(height, width, 1)
     sizes = " x ".join(map(str, found.cell))
@@ -138,8 +141,11 @@ def spy_svg(tensor: Any) -> str:
     )
 
 
-def _rectangles(is_set: np.ndarray) -> Iterable[str]:
-    """SVG paths of rectangles, one for each run of squares in a row."""
+def _rectangles(is_set: np.ndarray, is_apart: bool) -> Iterable[str]:
+    """SVG paths of rectangles, one for each run of squares in a row, or for each square, with gaps."""
+    if is_apart:
+        yield from (f"M{j + 0.06:g} {i + 0.06:g}h.88v.88h-.88z" for i, j in np.argwhere(is_set))
+        return
     edges = np.diff(np.pad(is_set.astype(np.int8), ((0, 0), (1, 1))), axis=1)
     (rows, starts), (_, stops) = np.nonzero(edges > 0), np.nonzero(edges < 0)
     for row, start, stop in zip(rows, starts, stops, strict=True):

@@ -186,5 +186,6 @@ def test_the_picture_shows_where_entries_are() -> None:
     values = np.array([[1.0, 0.0, 2.0], [0.0, 0.0, 3.0]])
     tensor = Tensor("Dense(SparseList(Element(0.0)))", values)
     page = tensor._repr_html_()
-    assert 'd="M0 0h1v1H0zM2 0h1v1H2zM2 1h1v1H2z"' in page and "a square is an entry" in page
+    squares = "".join(f"M{x}.06 {y}.06h.88v.88h-.88z" for x, y in ((0, 0), (2, 0), (2, 1)))
+    assert f'd="{squares}"' in page and "a square is an entry" in page
     assert (tensor + 1)._repr_html_() is None and Scalar(1.0)._repr_html_() is None
