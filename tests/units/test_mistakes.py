@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from finchlang.base.errors import FinchError, Hint, Source
+from finchlang.base.errors import FinchError, Hint
 from finchlang.calls.runner import ENGINES
 from finchlang.python.session import Session
 from finchlang.script.functions import PREDEFINED
 from finchlang.text import foreign_names
-from finchlang.text.parse import is_incomplete, parse_kernel, parse_script, syntax_errors
+from finchlang.text.parse import is_incomplete, parse_kernel, parse_script
 from finchlang.text.print import pretty
 
 GOLDEN = Path(__file__).parents[1] / "golden" / "mistakes"
@@ -171,70 +171,6 @@ def test_every_name_of_other_languages_has_our_way() -> None:
     for name in ("sigmoid", "len", "CSRFormat", "arange", "rank", "isinf", "mode", "modf", "read"):
         error = error_of(f"{name}(1, 2, 3, 4, 5)")
         assert "did you mean" not in (error.hint or "")
-
-
-@pytest.mark.parametrize(
-    ("typed", "meant"),
-    [("sqtr", "sqrt"), ("lenght", "length"), ("prinln", "println"), ("Zeros", "zeros")],
-)
-def test_one_slip_is_guessed(typed: str, meant: str) -> None:
-    assert error_of(f"{typed}(1)").hint == f"did you mean `{meant}`?"
-
-
-@pytest.mark.parametrize("typed", ["spln", "sin2d", "summit", "ab", "tann2", "absent"])
-def test_more_than_one_slip_is_not_guessed(typed: str) -> None:
-    assert error_of(f"{typed}(1)").hint is None
-
-
-def test_independent_errors_come_together() -> None:
-    text = "import numpy\nx = 3\ndef f(x):\n    return x ** 2\nfor i = 1:3\n    y = 'a'\nend\nz = 2 +* 3\n"
-    found = syntax_errors(Source(text, "mistakes.finch"))
-    assert [error.span and error.span.line for error in found] == [1, 3, 6, 8]
-    with pytest.raises(FinchError) as caught:
-        Session().run(text, "mistakes.finch")
-    assert str(caught.value) == "\n".join(error.render() for error in found)
-    assert syntax_errors(Source("x = 1\n")) == []
-    assert len(syntax_errors(Source("function f(x)\n    x = = 2\nend\nend\n"))) == 1
-
-
-CHECKED = """\
-function f(a)
-    b = a + zz
-    @finch for i = _
-        y[i] = a[i] + qq
-    end
-    b
-end
-A = [1.0, 2.0]
-s = Scalar(0.0)
-@finch for i = _
-    s[] += A[i, i]
-end
-t = s[] + 1
-@finch for i = _
-    s[] += nothere[i]
-end
-if false
-    println(neither)
-end
-"""
-
-
-def test_all_of_a_file_is_checked() -> None:
-    """Also functions and branches that do not run; what follows from an error is none."""
-    with pytest.raises(FinchError) as caught:
-        Session("check").run(CHECKED)
-    found = [caught.value, *caught.value.others]
-    said = [(e.span.line, e.kind) for e in found if e.span is not None]
-    name = "unknown name"
-    assert said == [(2, name), (4, name), (4, name), (11, "dimension"), (15, name), (18, name)]
-
-
-def test_the_calls_that_led_to_an_error() -> None:
-    error = error_of("f(x) = g(x) + 1\ng(x) = x + y\nf(3)")
-    assert "in `g` called at 1:8, in `f` called at 3:1" in error.render()
-    deep = error_of("f(x) = x == 0 ? 1 ÷ 0 : f(x - 1)\nf(20)").render()
-    assert "in `f` called at 1:25, in 17 more calls, in `f` called at 2:1" in deep
 
 
 def test_of_a_long_line_what_is_near_is_shown() -> None:
