@@ -24,9 +24,12 @@ from finchlang.text.print import pretty
 
 #: one seed in so many has NaN, infinities and -0.0 in its data
 SPECIAL = 9
+#: how a tensor is accessed, by the name of a context: what stands around it, and each index
+SPELLED = {name: ("{0}", f"{name}({{}})") for name in PROTOCOLS}
+SPELLED |= {"moved": ("offset({0}, {1})", "{}"), "later": ("{0}", "{} + 1")}
 #: how a tensor of given levels is accessed, and whether it is written so; "" stands for as it is
 CONTEXTS = (
-    *((name, False) for name in (*SHAPES, *PERMISSIVE)),
+    *((name, False) for name in (*SHAPES, *PERMISSIVE, *SPELLED)),
     *((name, True) for name in (*WRITTEN, *PERMISSIVE)),
     *(("", False), ("", True)) * 11,
 )
@@ -177,8 +180,6 @@ class Writer(ExpressionMaker):
             return self.random.choice(_SIGNS[token].get(self.kind, _SIGNS[token]["float"]).split())
         if token in made:
             return made[token]()
-        if token[0] == "@":
-            return self.indices(nest, token)
         if found := _TENSOR.fullmatch(token):
             return self.tensor(nest, found)
         return super().token(token, nest, depth)
@@ -316,6 +317,7 @@ class Writer(ExpressionMaker):
         """A nest that reads, writes or updates a tensor with these levels, in the context of the seed."""
         chosen: Levels = tuple((n, LEVELS[n].modes or 1) for n in levels)
         context, is_written = CONTEXTS[grammar.turn_of(self.seed, len(CONTEXTS))]
+        head, index = SPELLED.get(context, ("", ""))
         is_partial = any(LEVELS[n].takes in ("one", "run") for n in levels)
         is_written &= not (is_partial and self.chance(0.85))
         call, sizes = within(context, self.random, [modes for _, modes in chosen])
@@ -328,24 +330,22 @@ class Writer(ExpressionMaker):
             first, parts, last = call
             inner = [tensor.name if s == own else self.leaf(s) for s in parts]
             text = f"{context}({', '.join(map(str, (*first, *inner, *last)))})[{', '.join(at)}]"
-            nest.bound.update(at)
+        elif index:
+            whole = head.format(tensor.name, ", ".join("1" for _ in at))
+            text = f"{whole}[{', '.join(map(index.format, at))}]"
         elif context in PERMISSIVE:
             text = self.permitted(nest, tensor, context)
+        if call or index:
+            nest.bound.update(at)
         if text and is_written:  # what is written through an operator is declared with its sizes
             nest.writes.add(tensor.name)
             nest.scattered.add(tensor.name)
-        rows = (row for row in WALKED if ("{T!" in row.text) == is_written)
-        form = self.chosen(tuple(row for row in rows if ("^}" in row.text) == bool(text)))
+        rows = [row for row in WALKED if ("{T!" in row.text) == is_written]
+        rows = [row for row in rows if ("^}" in row.text) == bool(text)]
+        if "1" in head + index:  # with dimensions of its own
+            rows = [row for row in WALKED if "{C![]}" in row.text]
+        form = self.chosen(tuple(rows))
         return self.form(replace(form, text=re.sub(r"\{T!?\^\}", lambda _: text, form.text)), nest)
-
-    def indices(self, nest: Nest, kind: str) -> str:
-        """The indices of T as they are, moved, or with protocols."""
-        nest.bound.update(nest.at["T"])
-        spelled = {"@": "{}", "@~": "~({} - 1)", "@+": "{} + 1", "@1": "1"}
-        forms = (
-            spelled.get(kind) or f"{self.random.choice(PROTOCOLS)}({{}})" for _ in nest.at["T"]
-        )
-        return ", ".join(form.format(i) for form, i in zip(forms, nest.at["T"], strict=True))
 
 
 #: the operators of which the last argument is a number of steps

@@ -12,7 +12,6 @@ import struct
 import termios
 import time
 from pathlib import Path
-from types import TracebackType
 
 #: what moves the cursor, sets colours and modes: no text
 ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07]*\x07|\x1b[=>()][B0]?|[\x00\x07\x08]")
@@ -49,12 +48,7 @@ class PseudoTerminal:
     def __enter__(self) -> PseudoTerminal:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         try:
             os.kill(self.pid, signal.SIGKILL)
             os.waitpid(self.pid, 0)
@@ -83,22 +77,17 @@ class PseudoTerminal:
 
     def wait(self, pattern: str, seconds: float = PATIENCE) -> str:
         """Wait for a text, and forget all up to its end; gives what was printed up to there."""
+        text = self.until(pattern, seconds)
+        self.raw = self.screen[len(text) :]
+        return text
+
+    def until(self, pattern: str, seconds: float = PATIENCE) -> str:
+        """Wait for a text, and forget nothing; gives what was printed up to its end."""
         end = time.monotonic() + seconds
-        while True:
-            found = re.search(pattern, self.screen)
-            if found is not None:
-                text = self.screen[: found.end()]
-                self.raw = self.screen[found.end() :]
-                return text
+        while (found := re.search(pattern, self.screen)) is None:
             assert time.monotonic() < end, f"no {pattern!r} in {self.screen!r}"
             self.read(0.05)
-
-    def until(self, text: str, seconds: float = PATIENCE) -> None:
-        """Wait for a text, and forget nothing."""
-        end = time.monotonic() + seconds
-        while text not in self.screen:
-            assert time.monotonic() < end, f"no {text!r} in {self.screen!r}"
-            self.read(0.05)
+        return self.screen[: found.end()]
 
     def type(self, keys: str, pattern: str, seconds: float = PATIENCE) -> str:
         self.send(keys)

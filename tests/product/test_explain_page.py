@@ -7,12 +7,12 @@ import json
 import re
 import shutil
 import subprocess
-from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
+from html_page import Page
 
 from finchlang.repl.__main__ import main
 
@@ -38,39 +38,9 @@ s = Scalar(0.0)
 @finch for i = _; s[] += A[gallop(i), 1] * B[gallop(i), 2] end
 """
 
-#: tags without an end, and attributes that would load something
 #: steps of nothing in the source
 UNLIT = ("Thaw", "Freeze", "Result", "Overview")
 AROUND = ("pass", "overview", "end")
-VOID, LOADING = {"meta", "input", "link", "img", "br"}, {"src", "href", "action", "data"}
-
-
-class Page(HTMLParser):
-    """The tags and the texts of scripts, with each end where it belongs."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.ids: list[str] = []
-        self.scripts: list[tuple[dict[str, Any], str]] = []
-        self.feed(text)
-        self.close()
-
-    def handle_starttag(self, tag: str, attrs: Any) -> None:
-        assert not LOADING & dict(attrs).keys()
-        self.ids += [value for name, value in attrs if name == "id"]
-        if tag == "script":
-            self.scripts.append((dict(attrs), ""))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        if self.open and self.open[-1] == "script":
-            attrs, text = self.scripts[-1]
-            self.scripts[-1] = attrs, text + data
 
 
 @pytest.fixture(scope="module")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -330,47 +331,37 @@ def test_a_kernel_in_a_function_has_its_result(editor: Client) -> None:
     assert editor.faults() == []
 
 
-@pytest.mark.parametrize(
-    ("text", "name", "renamed_text"),
-    [
-        # parameters end with the function
-        ("x = 1\ny = map(x -> x + 1, [x, 2])\n", "n", "n = 1\ny = map(x -> x + 1, [n, 2])\n"),
-        ("x = 1; f(x) = x; y = x\n", "n", "n = 1; f(x) = x; y = n\n"),
-        ("x = 1\nf(x) = begin\n    x\nend\n", "n", "n = 1\nf(x) = begin\n    x\nend\n"),
-        ("x = 1\ng(x) = x +\n    x\nx\n", "n", "n = 1\ng(x) = x +\n    x\nn\n"),
-        ("x = 1\nf = (x, y) -> x * y\n", "n", "n = 1\nf = (x, y) -> x * y\n"),
-        ("(x, y) = (1, 2)\nx\n", "n", "(n, y) = (1, 2)\nn\n"),
-        ("k = 2\nv = map([k]) do c; c * k end\n", "n", "n = 2\nv = map([n]) do c; c * n end\n"),
-        ("i = 2\nfor i = 1:i println(i) end\n", "n", "n = 2\nfor i = 1:n println(i) end\n"),
-        # an inner function assigns to the variable of the outer
-        (
-            "function f(a)\n    function g(b)\n        a = b\n    end\n    g(1)\nend\na = 5\n",
-            "n",
-            "function f(n)\n    function g(b)\n        n = b\n    end\n    g(1)\nend\na = 5\n",
-        ),
-        # names in strings and behind numbers
-        (
-            'x = 1\n"$(a(b(c(d(x))))) $x! $(")" == x)"\n',
-            "n",
-            'n = 1\n"$(a(b(c(d(n))))) $n! $(")" == n)"\n',
-        ),
-        ("x = 3\ny = 2x + 1e5\n", "n", "n = 3\ny = 2n + 1e5\n"),
-        # a `let` hides nothing
-        ("x = 1\n@finch for i = _; let b = A[i]; y[i] += b end end\n", "b", None),
-    ],
+#: texts in which the name that ‹› stand around is changed, there and nowhere else
+RENAMED = (
+    # parameters end with the function
+    "‹x› = 1\ny = map(x -> x + 1, [‹x›, 2])\n",
+    "‹x› = 1; f(x) = x; y = ‹x›\n",
+    "‹x› = 1\nf(x) = begin\n    x\nend\n",
+    "‹x› = 1\ng(x) = x +\n    x\n‹x›\n",
+    "‹x› = 1\nf = (x, y) -> x * y\n",
+    "(‹x›, y) = (1, 2)\n‹x›\n",
+    "‹k› = 2\nv = map([‹k›]) do c; c * ‹k› end\n",
+    "‹i› = 2\nfor i = 1:‹i› println(i) end\n",
+    # an inner function assigns to the variable of the outer
+    "function f(‹a›)\n    function g(b)\n        ‹a› = b\n    end\n    g(1)\nend\na = 5\n",
+    # names in strings and behind numbers
+    '‹x› = 1\n"$(a(b(c(d(‹x›))))) $‹x›! $(")" == ‹x›)"\n',
+    "‹x› = 3\ny = 2‹x› + 1e5\n",
 )
-def test_a_name_is_changed_where_it_means_the_same(
-    text: str, name: str, renamed_text: str | None
-) -> None:
-    first = next(word for word in Outline(text).words if word.is_name and word.text in "xkia")
-    try:
-        found = renamed(Outline(text), first.at, name)
-    except FinchError as error:
-        assert renamed_text is None and "is taken" in error.message
-        return
-    for word in reversed(found):
-        text = text[: word.at] + name + text[word.end :]
-    assert text == renamed_text
+
+
+@pytest.mark.parametrize("marked", RENAMED)
+def test_a_name_is_changed_where_it_means_the_same(marked: str) -> None:
+    text = re.sub("[‹›]", "", marked)
+    for word in reversed(renamed(Outline(text), marked.index("‹"), "n")):
+        text = text[: word.at] + "n" + text[word.end :]
+    assert text == re.sub("‹.›", "n", marked)
+
+
+def test_a_let_hides_nothing() -> None:
+    text = "x = 1\n@finch for i = _; let b = A[i]; y[i] += b end end\n"
+    with pytest.raises(FinchError, match="is taken"):
+        renamed(Outline(text), 0, "b")
 
 
 def test_lines_end_as_the_protocol_says(editor: Client) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from html.parser import HTMLParser
 from typing import Any
 
 import nbformat
 import numpy as np
 import pytest
+from html_page import Page
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.utils.capture import capture_output
 from nbclient import NotebookClient
@@ -147,29 +147,6 @@ def test_a_notebook_as_jupyter_runs_it() -> None:
     assert texts[1].startswith("In[5]:3:16: dimension error")
     assert [error.ename for error in errors] == [*["FinchError"] * 3, "AttributeError"]
     assert all(len(text.split("\n")) <= 10 for text in texts[:3])
-
-
-class Page(HTMLParser):
-    """The tags of a page, which must be closed in order, and its text."""
-
-    def __init__(self, page: str):
-        super().__init__()
-        self.tags, self.open, self.text = list[str](), list[str](), ""
-        self.feed(page)
-        assert not self.open
-
-    def handle_starttag(self, tag: str, attrs: Any) -> None:
-        self.tags.append(tag)
-        self.open.append(tag)
-
-    def handle_startendtag(self, tag: str, attrs: Any) -> None:
-        self.tags.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
 
 
 @pytest.mark.parametrize("shape", [(6,), (2, 3), (0, 3), (300, 200), (3, 4, 5), (1000, 1)])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterator
 from itertools import combinations
 from typing import Any
 
@@ -73,6 +74,14 @@ def at_fills(term: Node, known: set[int]) -> Node:
     return rewrite_bottom_up(fill, term)
 
 
+def at_fills_of(term: Node) -> Iterator[tuple[set[int], Node]]:
+    """Each set of operands that are at their fills, and what `simplify` then leaves of a term."""
+    present = [k for k in range(len(FILLS)) if at_fills(term, {k}) != term]
+    for number in range(len(present) + 1):
+        for known in map(set, combinations(present, number)):
+            yield known, simplify(at_fills(term, known))
+
+
 def test_absence_is_where_simplify_leaves_nothing() -> None:
     """Never too much, and seldom too little (what cancels out)."""
     rng, missed, count = random.Random(0), 0, 0
@@ -83,13 +92,10 @@ def test_absence_is_where_simplify_leaves_nothing() -> None:
             parts[0] = condition(rng, 2)
         term = simplify(annotate(parse_kernel(f"for i = _; {form.format(*parts)} end"), FORMATS))
         where = Absence(lambda a: filter(None, [NUMBERS.get(a.tensor)])).statement(term)
-        present = [k for k in range(len(FILLS)) if at_fills(term, {k}) != term]
-        for number in range(len(present) + 1):
-            for known in map(set, combinations(present, number)):
-                is_nothing = simplify(at_fills(term, known)) == EMPTY
-                assert is_nothing or not holds(where, known), (parts, known, where)
-                missed += is_nothing and not holds(where, known)
-                count += is_nothing
+        for known, left in at_fills_of(term):
+            assert left == EMPTY or not holds(where, known), (parts, known, where)
+            missed += left == EMPTY and not holds(where, known)
+            count += left == EMPTY
     assert count > 400
     assert missed <= count / 200
 
@@ -101,13 +107,10 @@ def test_values_are_the_literals_that_simplify_gives() -> None:
         parsed = parse_kernel(f"for i = _; s[] += {expression(rng, 3)} end")
         value = simplify(annotate(parsed, FORMATS).body.value)  # type: ignore[attr-defined]
         found = Absence(lambda a: filter(None, [NUMBERS.get(a.tensor)])).value(value).values()
-        present = [k for k in range(len(FILLS)) if at_fills(value, {k}) != value]
-        for number in range(len(present) + 1):
-            for known in map(set, combinations(present, number)):
-                wanted = simplify(at_fills(value, known))
-                literals = [case.literal for case, where in found if holds(where, known)]
-                assert all(literal == wanted for literal in literals), (pretty(value), known)
-                missed += isinstance(wanted, Literal) and not literals
-                count += isinstance(wanted, Literal)
+        for known, wanted in at_fills_of(value):
+            literals = [case.literal for case, where in found if holds(where, known)]
+            assert all(literal == wanted for literal in literals), (pretty(value), known)
+            missed += isinstance(wanted, Literal) and not literals
+            count += isinstance(wanted, Literal)
     assert count > 400
     assert missed <= count / 25

@@ -31,16 +31,10 @@ from finchlang.text.print import pretty
 #: names that stand for data
 TYPES = {
     **dict.fromkeys("xyz", Float64),
-    **{
-        "f": Float32,
-        "k": Int64,
-        "m": Int64,
-        "n": Int64,
-        "a": Int8,
-        "b": Int8,
-        "p": Bool,
-        "q": Bool,
-    },
+    **dict.fromkeys("kmn", Int64),
+    **dict.fromkeys("ab", Int8),
+    **dict.fromkeys("pq", Bool),
+    "f": Float32,
 }
 DATA = {name: Var(name, type) for name, type in TYPES.items()}
 FORMATS = {"s": "Scalar(0.0)", "t": "Scalar(0.0)", "c": "Scalar(0)", "v": "Dense(Element(0.0))"}
