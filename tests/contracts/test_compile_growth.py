@@ -250,8 +250,9 @@ SHAPES |= {
 
 BAND = "if uptrimask()[i, j + @]; s[] += A@[i, j] end"
 SHAPES |= {
-    f"sums under bands of {level}": (listed(BAND, level, "j = _, i = _"), 8)
-    for level in ("SparseBlockList", "PackBits")
+    f"{what} of {level}": (listed(statement, level, "j = _, i = _"), 8)
+    for what, statement in (("sums", "s[] += A@[i, j]"), ("sums under bands", BAND))
+    for level in LEVELS
 }
 
 

@@ -198,7 +198,7 @@ class ListedCursor(Cursor):
         return replace(self, end=end)
 
     def is_left(self, host: Host, at: Expr | None) -> Expr:
-        last = self.steps.last
+        last = self.steps.last if self.end is self.known.stop else None
         # a jumper may be ahead of the loop
         if at is not None and last is not None and not isinstance(self.steps, lp.Jumper):
             return compare("le", at, last)

@@ -210,6 +210,12 @@ class Joint(ABC):
         return self.in_arms(arms, partial(put, self.term, {id(first): first.otherwise}))
 
 
+def take_turns(term: ast.Loop) -> bool:
+    """Whether statements of a loop write the same scalar in turn, and nothing else."""
+    targets = [n.target for n, _ in trees.statements(term.body) if isinstance(n, ast.Assign)]
+    return not any(t.indices for t in targets) and len(set(targets)) < len(targets)
+
+
 def outcome_of(node: ast.Node) -> Outcome:
     return node if isinstance(node, ast.Literal) else None
 

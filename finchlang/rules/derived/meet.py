@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from functools import partial, reduce
+from operator import and_, or_
 from typing import Any
 
 from finchlang.algebra import absence
@@ -453,7 +454,8 @@ class _Meeting:
         self.open = {k for k in free if k not in points}
         is_begun = all(self.cursors[k].stands_at(self.start) for k in leaders)
         is_led = absence.is_product(self.absent) and is_begun and not self.open
-        is_cut = self.absent == absence.NEVER or not (self._is_at_points(self.absent) or is_led)
+        is_summed = bool(self._stretches(leaders)) and not absence.is_product(self.absent)
+        is_cut = is_summed or not (self._is_at_points(self.absent) or is_led)
         #: where the rest of the region begins; not needed where each part begins with an entry
         self.at = host.cell(self.start, "at") if is_cut else None
         if not is_cut:
@@ -476,20 +478,23 @@ class _Meeting:
     def _left(self, away: Iterable[int]) -> ast.Node:
         return simplify(self._without(self.term, away))
 
+    def _stretches(self, leaders: Iterable[int]) -> dict[int, cursors.StretchCursor]:
+        found = {k: self.cursors[k] for k in leaders}
+        return {k: c for k, c in found.items() if isinstance(c, cursors.StretchCursor)}
+
     def _count(self, leaders: list[int]) -> None:
         """Keep positions of stretches, where the loop keeps no coordinate."""
-        for k in leaders:
-            c = self.cursors[k]
-            if isinstance(c, cursors.StretchCursor):
-                self.cursors[k] = counted = c.counted(self.host)
-                if not c.stands_at(self.start):
-                    counted.seek(self.host, self.start)
+        for k, c in self._stretches(leaders).items():
+            self.cursors[k] = counted = c.counted(self.host)
+            if not c.stands_at(self.start):
+                counted.seek(self.host, self.start)
 
     def _is_at_points(self, absent: absence.Where) -> bool:
         """Whether something is to be done at points only."""
-        alone = absence.alternatives(absent)
-        found = [self.cursors[k].are_points for k in alone or absence.variables(absent)]
-        return any(found) if alone else absent != absence.NEVER and all(found)
+        if absent == absence.NEVER:
+            return False
+        points = {k: self.cursors[k].are_points for k in absence.variables(absent)}
+        return absence.fold(absent, points.__getitem__, and_, or_)
 
     def _alone(self, rest: absence.Where, term: ast.Loop, exit: Exit) -> None:
         """What is left when only the operands of `rest` have entries left."""
@@ -518,12 +523,13 @@ class _Meeting:
         an entry, of stretches only if none `may_pass`."""
         leaders = absence.variables(absent) if absent != absence.NEVER else self.among(term)
         is_at_points = self._is_at_points(absent)
-        if is_at_points:
+        at = self.at if not is_at_points or self._stretches(leaders) else None
+        if at is None:
             self._count(leaders)
         is_open = absent == absence.NEVER or not self.open.isdisjoint(leaders)
         found = {k: self.cursors[k] for k in leaders}
         may_pass = may_pass or not is_sure
-        passing = {k for k, c in found.items() if isinstance(c, cursors.StretchCursor) and may_pass}
+        passing = {*self._stretches(leaders)} if may_pass else set[int]()
         if not is_sure:
             found = {k: c.keeping(self.host) for k, c in found.items()}
         turn = Turn(
@@ -533,7 +539,7 @@ class _Meeting:
             absent,
             found,
             [c for c in self._cursors_in(term, leaders) if is_at_points or isinstance(c, Pieces)],
-            None if is_at_points else self.at,
+            at,
             self.stop if is_open and not is_at_points else None,  # points were cut by `_enter`
             add(self.stop, 1),
             is_at_points,

@@ -30,7 +30,8 @@ from finchlang.rules.base.context import Context, accesses_in, find_looplets, pu
 from finchlang.rules.base.early_exit import Exit
 from finchlang.rules.base.loops import unfurlable
 from finchlang.rules.base.state import State
-from finchlang.rules.derived.cursors import Cursor, ListedCursor, Seen
+from finchlang.rules.derived.cursors import Cursor, ListedCursor, Seen, is_mask
+from finchlang.rules.derived.joint_cases import take_turns
 from finchlang.syntax.nodes import Loop, Node
 from finchlang.syntax.traversal import substitute
 
@@ -270,8 +271,9 @@ class Turn:
         """Whether these operands have a number at each of several coordinates."""
         nests = {id(s.nest) for s in asked}
         found = [a for a in accesses_in(self.term) if id(a.tensor) in nests]
-        has_many = any(not s.is_point and not isinstance(s.whole(scratch()), lp.Run) for s in asked)
-        return has_many and all(len(a.indices) == 1 for a in found)
+        many = [s.whole(scratch()) for s in asked if not s.is_point and not is_mask(s.nest)]
+        has_many = not all(isinstance(x, lp.Run) for x in many) or (many and take_turns(self.term))
+        return bool(has_many) and all(len(a.indices) == 1 for a in found)
 
     def _run(
         self,

@@ -13,7 +13,15 @@ from finchlang.host.guarding import guarded
 from finchlang.host.interface import Host
 from finchlang.levels.looplets import AcceptRun, Choice, Lookup, Run, Switch, may_be_missing
 from finchlang.rules.base.context import accesses_in, find_looplets, is_at, put, put_in
-from finchlang.rules.derived.joint_cases import Arm, Joint, Outcome, Outcomes, outcome_of, replaced
+from finchlang.rules.derived.joint_cases import (
+    Arm,
+    Joint,
+    Outcome,
+    Outcomes,
+    outcome_of,
+    replaced,
+    take_turns,
+)
 from finchlang.rules.derived.pieces import choose
 from finchlang.rules.derived.union_at_a_point import Point
 from finchlang.syntax import nodes as ast, traversal as trees
@@ -46,14 +54,15 @@ class Region(Joint):
         given, otherwise = self.cases(best)
         choices = self._among(best)
         is_tensor = isinstance(best, ast.Access) and len(best.indices) > 1
-        if is_tensor or not self._parts(best, [*(outcome for _, outcome in given), otherwise]):
-            return self._told_apart_within(), self.state
         arms: list[tuple[ir.Expr, Arm]] = []
+        outcomes: list[Outcome] = []
         whole = [(self.certain(when), outcome) for when, outcome in given]
-        for when, outcome in whole:
+        for when, outcome in [*whole, (code.TRUE, otherwise)]:
             arms += self._arms(best, choices, when, outcome)
-        *more, (_, last) = self._arms(best, choices, code.TRUE, otherwise)
-        return self.in_arms([*arms, *more], last)
+            outcomes += [outcome] * (len(arms) - len(outcomes))
+        if is_tensor or not self._parts(best, outcomes):
+            return self._told_apart_within(), self.state
+        return self.in_arms(arms[:-1], arms[-1][1])
 
     def _parts(self, node: ast.Node, outcomes: list[Outcome]) -> bool:
         """Whether each choice that an expression does not decide, and each one of tensors, is left for one
@@ -71,7 +80,8 @@ class Region(Joint):
         own = [c for c in self.choices if is_of_runs_and_lookups(c)]
         here = {a.tensor for a in accesses_in(self.term) if is_at(a, self.term.index)}
         rest = here.difference(own)
-        is_whole = all(map(_is_of_runs, own)) and all(isinstance(x, (Run, AcceptRun)) for x in rest)
+        is_whole = all(map(_is_of_runs, own)) and not take_turns(self.term)
+        is_whole = is_whole and all(isinstance(x, (Run, AcceptRun)) for x in rest)
         return self._moved_in(own, _as_run if is_whole else as_lookup)
 
     def _arms(
