@@ -182,7 +182,7 @@ def _quotient(dividend: Expr, size: Expr) -> Expr | None:
         return found if found is None or shift else op("add", found, 1)
     if isinstance(dividend, Op) and dividend.name == "mul" and size in dividend.args:
         factor = dividend.args[dividend.args[0] is size]
-        return factor if _is_natural(factor) and _is_natural(size) else None
+        return factor if is_natural(factor) and is_natural(size) else None
     return None
 
 
@@ -202,20 +202,20 @@ def _dividend(multiple: Expr, rest: Expr) -> Expr | None:
     return None
 
 
-def _is_natural(expr: Expr | None) -> bool:
+def is_natural(expr: Expr | None) -> bool:
     """Whether an Int64 is known to be at least 0, as indices, positions and sizes are."""
     match expr:
         case Const(value=value):
             return bool(value >= 0)
         case Var(lower=lower, definition=definition):
-            return _is_natural(lower) or (definition is not None and _is_natural(definition))
+            return is_natural(lower) or (definition is not None and is_natural(definition))
         case Op(name="add", args=(base, Const(value=shift))) if shift < 0:
             least = base.lower if isinstance(base, Var) else None
             return isinstance(least, Const) and least.value + shift >= 0
         case Op(name="add" | "mul" | "idiv" | "irem" | "min", args=args):
-            return all(map(_is_natural, args))
+            return all(map(is_natural, args))
         case Op(name="max", args=args):
-            return any(map(_is_natural, args))
+            return any(map(is_natural, args))
     return False
 
 

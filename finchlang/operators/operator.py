@@ -79,8 +79,7 @@ class Operator:
     - `translates`: f(x, a) - x does not depend on x; `is_greatest`: f(a, b) is the greater one;
     - `is_modular`: the low bits of the result depend on those of the arguments alone;
     - `converse`: f(a, b) = converse(b, a);
-    - `mask`: of integers, f(a, b) is what this mask has at (a, b), or at (a, b - 1) if it is `shifted`,
-      or the contrary, if it is `negated`;
+    - `mask`: of integers, f(a, b) is what this mask has at (a, b), or the contrary, if it is `negated`;
     - `distributes_over`: the operators g with f(a, g(b, c)) = g(f(a, b), f(a, c)), and the one argument
       that this holds for (None: each);
     - `homomorphic`: for which types, rounding apart, f(g(a, b)) = g(f(a), f(b)) for all arithmetic g.
@@ -107,7 +106,7 @@ class Operator:
     is_greatest: bool = False
     is_modular: bool = False
     converse: Reference | None = None
-    mask: tuple[str, bool, bool] | None = None  # its name, shifted, negated
+    mask: tuple[str, bool] | None = None  # its name, negated
     sizing: Sizing | None = None  # when a result for two sizes is a size
     distributes_over: Mapping[Reference, int | None] = field(default_factory=dict)
     homomorphic: Callable[[Type], bool] | None = None

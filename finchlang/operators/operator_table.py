@@ -202,12 +202,12 @@ _ROWS = (
             space=_ONE_ALONE if name in ("eq", "ne") else None,
         )
         for spelling, name, converse, mask, ends in (
-            ("==", "eq", "==", ("DiagMask", False, False), ()),
-            ("!=", "ne", "!=", ("DiagMask", False, True), ()),
-            ("<", "lt", ">", ("UpTriMask", True, False), _at_ends(1, True)),
-            ("<=", "le", ">=", ("UpTriMask", False, False), _at_ends(1, False)),
-            (">", "gt", "<", ("UpTriMask", False, True), _at_ends(2, True)),
-            (">=", "ge", "<=", ("UpTriMask", True, True), _at_ends(2, False)),
+            ("==", "eq", "==", ("DiagMask", False), ()),
+            ("!=", "ne", "!=", ("DiagMask", True), ()),
+            ("<", "lt", ">", ("LoTriMask", True), _at_ends(1, True)),
+            ("<=", "le", ">=", ("UpTriMask", False), _at_ends(1, False)),
+            (">", "gt", "<", ("UpTriMask", True), _at_ends(2, True)),
+            (">=", "ge", "<=", ("LoTriMask", False), _at_ends(2, False)),
         )
     ),
     *(

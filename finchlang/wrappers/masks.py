@@ -11,13 +11,14 @@ from dataclasses import replace
 
 from finchlang.base.errors import FinchError
 from finchlang.base.records import record
-from finchlang.host.construct import add, maximum, minimum, op, sub
+from finchlang.host.construct import add, is_natural, maximum, minimum, op, split_sum, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels.element import typed_literal
 from finchlang.levels.level import TensorLike
 from finchlang.levels.looplets import Lookup, Phase, Run, Sequence
 from finchlang.syntax.nodes import Call, Literal, Node, Variable
+from finchlang.syntax.types import Int64
 
 _TRUE, _FALSE = typed_literal(True), typed_literal(False)
 Limits = tuple[Expr | None, Expr | None]
@@ -83,7 +84,7 @@ class Mask(TensorLike):
         if len(self.dims) > 1:
             rest = self.dims[:-1]
             return Lookup(lambda host, j: replace(self, dims=rest, outer=(j, *self.outer)))
-        first, last = self.kind.limits(self.args, self.outer)
+        first, last = self.kind.limits(self.args, tuple(map(_between, self.outer)))
         phases: list[Phase] = []
         if first is not None:
             first = host.let(first, "first")
@@ -92,6 +93,14 @@ class Mask(TensorLike):
             return Sequence((*phases, Phase(Run(_TRUE))))
         last = host.let(last, "last")
         return Sequence((*phases, Phase(Run(_TRUE), stop=last), Phase(Run(_FALSE))))
+
+
+def _between(j: Expr) -> Expr:
+    """An index with integers before and after it: no coordinate lies between it and the end of all."""
+    base, _ = split_sum(j)
+    if base is not None and is_natural(base):
+        return j
+    return minimum(maximum(j, Int64.lowest + 1), Int64.highest - 1)
 
 
 def _split(args: tuple[Expr, ...], outer: tuple[Expr, ...]) -> Limits:

@@ -203,9 +203,7 @@ class _Wrapperize:
             if not self.is_outer(outer, deep):
                 return node
         assert row is not None and row.mask is not None
-        name, shifted, negated = row.mask
-        if shifted:
-            outer = affine.plus(outer, ctx.ONE, -1)
+        name, negated = row.mask
         type, fills = OF_MASKS
         tensor = ctx.call(name, span=node.span)
         mask = ast.Access(tensor, (deep, outer), span=node.span, type=type, fills=fills)
