@@ -182,7 +182,7 @@ positive, real, conj = (
 )
 imag = _function("imag", lambda x: apply("*", number(0, x), x), *_NUMBERS)
 signbit = _function(
-    "signbit", lambda x: apply("<", apply("copysign", number(1, x), x), number(0, x)), "float"
+    "signbit", lambda x: apply("<", apply("copysign", number(1, x), x), number(0, x)), take=_floats
 )
 reciprocal = _function("reciprocal", lambda x: apply("/", number(1, x), x), take=_floats)
 

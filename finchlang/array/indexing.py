@@ -18,7 +18,7 @@ from finchlang.array.elementwise import astype, bitwise_and, where
 from finchlang.array.expression import Array, Constant, Expression, Leaf, Map, Reduce, apply
 from finchlang.array.inferred_values import unknown_values
 from finchlang.array.operands import as_expression, operands
-from finchlang.array.promotion import listed, normalized_axis
+from finchlang.array.promotion import normalized_axes, normalized_axis
 from finchlang.array.reshaping import broadcast_to, reshape, reshaped, with_axes
 from finchlang.array.to_program import Lowering, lowers
 from finchlang.levels.element import typed_literal
@@ -295,8 +295,7 @@ def along(x: Any, keys: dict[int, Any]) -> Array:
 
 def flip(x: Any, /, *, axis: Any = None) -> Array:
     """The elements along some axes, or all if none is given, in reverse order."""
-    order = len(as_expression(x).shape)
-    axes = range(order) if axis is None else [normalized_axis(a, order) for a in listed(axis)]
+    axes = normalized_axes(axis, len(as_expression(x).shape))
     return along(x, dict.fromkeys(axes, slice(None, None, -1)))
 
 

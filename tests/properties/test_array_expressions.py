@@ -25,36 +25,51 @@ FORMATS = {
     3: "SparseCOO{3}(%) Dense(SparseList(SparseList(%))) SparseList(Dense(SparseRunList(%)))",
 }
 #: steps by what they are of: `x` any value, `y` one that broadcasts with it, `w` another of its shape,
-#: `p` one to be multiplied with; {a} an axis, {b} another, {k} a small integer, {keep}
+#: `p` one to be multiplied with; {a} an axis, {b} another, {k} a small integer, {n} one of any sign, {keep}
 EXACT = """
-abs(x) ; negative(x) ; square(x * 1) ; sign(x) ; floor(x) ; trunc(x) ; logical_not(x)
-isfinite(x) ; x * 1
-x + y ; x - y ; x * y ; y - x ; maximum(x, y) ; minimum(y, x) ; x == y ; x != y ; x < y ; x <= y
-x >= y
-x & y ; x | y ; x ^ y ; logical_and(x, y) ; logical_xor(y, x) ; x + {k} ; {k} - x ; x * {k}
-x == {k} ; x > {k}
-where(x, y, w) ; where(x != 0, w, y) ; where(y > 0, x, {k}) ; x // (y * y + 1) ; clip(x * 1, 0, 2)
-sum(x, axis={a}) ; sum(x) ; prod(x, axis={a}) ; max(x, axis={a}) ; min(x) ; any(x, axis={a})
-all(x, axis={a})
+square(x * 1) ; x * 1 ; x * y ; x * {k} ; prod(x, axis={a}) ; x // (y * y + 1) ; x % (y * y + 1)
+pow(x * 1, 2) ; x @ p ; p.T @ x.T ; tensordot(x[None], w[..., None], axes=1) ; vecdot(x, y) ; x @ x.T
+x.T @ w ; x[None] @ p ; inner(x, w) ; outer(x, y) ; vdot(x, w) ; dot(x, p) ; kron(x, w)
+einsum("ij,ij->j", x, w) ; einsum("ij,jk", x, p) ; einsum("...i,...i->...", x, w)
+einsum("ii->i", x.T @ x) ; einsum("ii", x @ x.T) ; einsum("iij->ij", x[None, None]) ; einsum("ii,ij->j", x @ x.T, x)
+einsum("i...->...", x) ; einsum("ij,ik,il->kl", x, w, x) ; einsum("ij,kj->", x, w)
+tensordot(x, w, axes=([{a}], [{a}])) ; tensordot(x, w.T, axes=([0, -1], [-1, 0]))
+tensordot(x, w, axes=({a}, {b})) ; tensordot(x, y, axes=0) ; cumulative_prod(x, axis={a})
+"""
+#: steps that hold for NaN and infinities, too: a fill of 0 times any of these is 0
+SPECIAL = """
+abs(x) ; negative(x) ; sign(x) ; floor(x) ; trunc(x) ; logical_not(x) ; ceil(x) ; positive(x)
+isfinite(x) ; isnan(x) ; isinf(x) ; nan_to_num(x, nan=1) ; signbit(abs(x)) ; astype(x != {k}, "int8")
+x + y ; x - y ; y - x ; maximum(x, y) ; minimum(y, x) ; x == y ; x != y ; x < y ; x <= y ; x >= y
+x & y ; x | y ; x ^ y ; logical_and(x, y) ; logical_xor(y, x) ; x + {n} ; {k} - x ; maximum(x, {n})
+x == {n} ; x > {n} ; x <= {k} ; isclose(x, w) ; astype(x, "float32") ; astype(x, "bool")
+where(x, y, w) ; where(x != 0, w, y) ; where(y > 0, x, {k}) ; clip(x * 1, 0, 2) ; clip(x * 1, None, y)
+sum(x, axis={a}) ; sum(x) ; max(x, axis={a}) ; min(x) ; any(x, axis={a}) ; all(x, axis={a})
 max(x, axis={a}, keepdims={keep}) ; sum(x, axis=({a}, {b})) ; count_nonzero(x, axis={a})
-min(x, axis={a})
-argmax(x, axis={a}) ; argmin(x, axis={a}, keepdims={keep}) ; argmax(x) ; cumulative_sum(x, axis={a})
+min(x, axis={a}) ; any(x, axis=({a}, {b}), keepdims={keep}) ; min(x, axis=({a}, {b})) ; ptp(x, axis={a})
+argmax(x, axis={a}) ; argmin(x, axis={a}, keepdims={keep}) ; argmax(x) ; argmin(x) ; nansum(x, axis={a})
+cumulative_sum(x, axis={a}) ; cumulative_sum(x, axis={a}, include_initial=True) ; cumsum(x)
 permute_dims(x, range(x.ndim)[::-1]) ; moveaxis(x, {a}, {b}) ; swapaxes(x, {a}, {b}) ; x.T
-squeeze(x)
-expand_dims(x, axis={a}) ; x[..., None] ; x[None] ; broadcast_to(x, (2, *x.shape))
-diagonal(x, {k})
+squeeze(x) ; expand_dims(x, axis={a}) ; expand_dims(x, axis=(0, -1)) ; x[..., None] ; x[None]
+broadcast_to(x, (2, *x.shape)) ; broadcast_to(sum(x, axis={a}, keepdims=True), x.shape)
+diagonal(x, {n}) ; trace(x, {n}) ; diagonal(x[None], {n}, -1, 0)
 x[{k}:] ; x[::-1] ; x[..., ::2] ; x[..., {k}::-1] ; x[:-1] ; x[0] ; x[..., -1] ; x[[0, -1, 0]]
-x[x > 0]
-x[1:3, ::-2] ; flip(x, axis={a}) ; roll(x, {k}, axis={a}) ; roll(x, {k}) ; repeat(x, 2, axis={a})
-tile(x, (2, 1))
+x[::-2] ; x[..., {n}:{k}] ; x[-1:{n}:-2, ...] ; x[{k}:{k}] ; x[..., :0:-1] ; x[1:3, ::-2] ; x[{n}]
+x[[[0, -1], [-1, 0]]] ; x[..., [0, 0, -1]] ; x[[0, -1], [-1, 0]] ; x[[0, -1], :, [-1, 0]]
+x[[[0], [-1]], [0, -1]] ; x[0, ..., [0, 0]] ; x[[0, -1], None, ..., ::-1] ; x[x > {k}] ; x[x == x]
+x[w > 0] ; x[any(x[..., None], axis=-1)] ; x[None][..., any(x[None], axis=0)] ; take(x, [0, -1], axis={a})
+take_along_axis(x, argsort(x, axis={a}), axis={a}) ; unstack(x, axis={a})[0]
+flip(x, axis={a}) ; flip(x) ; flip(x, axis=({a}, {b})) ; roll(x, {n}, axis={a}) ; roll(x, {n})
+roll(x, ({k}, {n}), axis=({a}, {b})) ; repeat(x, 2, axis={a}) ; repeat(x, {k}) ; tile(x, (2, 1))
+tile(x, {k}) ; repeat(x, [{k}] * x.shape[{a}], axis={a})
 reshape(x, -1) ; reshape(x, (-1, x.shape[0])) ; reshape(x, (x.shape[-1], -1))
-reshape(x, (1, -1, 1))
-reshape(x, x.shape[::-1]) ; concat([x, w], axis={a}) ; concat([x, w, x], axis={a})
-stack([x, w], axis={a})
-concat([x, y], axis=None) ; tril(x[None, None], {k}) ; triu(x[..., None, None], {k}) ; kron(x, w)
-sort(x, axis={a}) ; diff(x, axis={a})
-x @ p ; p.T @ x.T ; tensordot(x[None], w[..., None], axes=1) ; vecdot(x, y) ; x @ x.T
-einsum("ij,ij->j", x, w) ; x.T @ w
+reshape(x, (1, -1, 1)) ; reshape(x, -1, order="F") ; reshape(x, x.shape[::-1])
+concat([x, w], axis={a}) ; concat([x, w, x], axis={a}) ; stack([x, w], axis={a}) ; vstack([x, w])
+concat([x, y], axis=None) ; hstack([w, x]) ; dstack([x, w]) ; column_stack([x, w]) ; block([[x, w], [w, x]])
+concat([x[1:], w[:1]]) ; tril(x[None, None], {n}) ; triu(x[..., None, None], {n}) ; triu(x[None], {n})
+sort(x, axis={a}) ; sort(abs(x), axis={a}) ; argsort(x, axis={a}, stable=True) ; unique_values(x)
+unique_counts(x).counts ; searchsorted(sort(ravel(x)), ravel(w)) ; stack(nonzero(x)) ; argwhere(x)
+diff(x, axis={a}) ; diff(x, n=2) ; diff(x, axis={a}, prepend=0) ; diff(x, append=w)
 """
 ROUNDED = """
 exp(x * 0.25) ; sqrt(x * 1.0 * x) ; tanh(x * 1.0) ; x / (y * y + 1) ; mean(x, axis={a})
@@ -82,6 +97,7 @@ class Program:
         self.draw = draw
         self.numpy, self.ours, self.text = dict[str, Any](), dict[str, Any](), list[str]()
         self.rounded = set[str]()
+        self.is_special = draw(st.sampled_from((False, False, True)))
 
     def operand(self, shape: tuple[int, ...], dtype: str) -> str:
         """A new operand, by its name."""
@@ -90,7 +106,10 @@ class Program:
         low, high = (0, 2) if dtype == "bool" else (0 if type.kind == "u" else -3, 4)
         values = rng.integers(low, high, shape).astype(type)
         values = values / np.array(2, type) if type.kind == "f" else values
-        fill = np.array(draw(st.sampled_from((0, 0, 1)))).astype(type)
+        fills = (0, 0, 1, *(np.inf, np.nan, -0.5) * (type.kind == "f" and self.is_special))
+        fill = np.array(draw(st.sampled_from(fills))).astype(type)
+        if type.kind == "f" and self.is_special:
+            values.flat[::3] = rng.choice((np.nan, np.inf, -np.inf, -0.0), values[...].flat[::3].size)
         array = np.where(rng.random(shape) < draw(st.sampled_from((0.7, 0.3, 1))), fill, values)
         kinds = ["NumPy", *FORMATS.get(len(shape), "").split(), *["csr", "csc"] * (len(shape) == 2)]
         kind, name = draw(st.sampled_from(kinds)), f"a{len(self.numpy)}"
@@ -110,7 +129,8 @@ class Program:
         draw = self.draw
         x = draw(st.sampled_from([*self.numpy][-3:]))
         array, names = np.asarray(self.numpy[x]), {"x": x}
-        kinds = steps(SMOOTH if x in self.rounded else EXACT + ROUNDED)
+        kinds = steps(SMOOTH if x in self.rounded else EXACT * 2 + SPECIAL + ROUNDED)
+        kinds = steps(SPECIAL) if self.is_special else kinds
         kinds = kinds if array.ndim else [s for s in kinds if not re.search("{a}|@", s)]
         step = draw(st.sampled_from(kinds))
         for name in sorted({*re.findall(r"\b[ywp]\b", step)}):
@@ -118,6 +138,7 @@ class Program:
             names[name] = self.operand(self.shape(name, array.shape), dtype)
         axes = st.integers(-array.ndim, max(array.ndim - 1, 0))
         numbers = {"a": draw(axes), "b": draw(axes), "k": draw(st.integers(0, 3))}
+        numbers["n"] = draw(st.integers(-4, 4))
         text = step.format(**numbers, keep=draw(st.booleans()))
         text = re.sub(r"\b[xywp]\b", lambda found: names[found[0]], text)
         name = f"a{len(self.numpy)}"
@@ -177,7 +198,7 @@ def test_expressions_give_what_numpy_gives(data: st.DataObject) -> None:
     try:
         shape = data.draw(st.lists(st.integers(0, 4), min_size=1, max_size=3))
         program.operand(tuple(shape), data.draw(st.sampled_from(TYPES)))
-        for _ in range(data.draw(st.integers(1, 5))):
+        for _ in range(data.draw(st.integers(1, 12))):
             if not program.step():
                 break
         last = [*program.numpy][-2:]
@@ -186,7 +207,9 @@ def test_expressions_give_what_numpy_gives(data: st.DataObject) -> None:
             wanted = np.asarray(program.numpy[name])
             assert array.shape == wanted.shape
             assert array.dtype == wanted.dtype or wanted.dtype == np.float16
-        results = xp.compute(*arrays) if len(arrays) > 1 else [xp.compute(*arrays)]
+        reorder = data.draw(st.sampled_from(("exact", "none", "any")))
+        results = xp.compute(*arrays, reorder=reorder)
+        results = results if len(arrays) > 1 else [results]
         for result, name in zip(results, last, strict=True):
             wanted = np.asarray(program.numpy[name])
             if wanted.dtype != np.float16:
