@@ -137,7 +137,8 @@ def _bound(program: Program, nodes: list[Expression]) -> dict[str, Any]:
     values |= {name: nodes[n].numbers[k] for (n, k), name in program.numbers.items()}
     values |= {name: nodes[n].shape[k] for (n, k), name in program.sizes.items()}
     for name, format in program.tensors:
-        values[name] = new_tensor(format, program.rooms.get(name))
+        shape = tuple([nodes[n].shape[k] for n, k in program.shapes.get(name, ())])
+        values[name] = new_tensor(format, program.rooms.get(name), shape)
     return values
 
 
@@ -145,11 +146,14 @@ def _bound(program: Program, nodes: list[Expression]) -> dict[str, Any]:
 _empty: dict[int, tuple[Any, Memory]] = {}
 
 
-def new_tensor(format: Format, rooms: list[int] | None = None) -> Any:
-    """An empty tensor for a kernel to write, with a back buffer of `rooms` entries for each array."""
+def new_tensor(format: Format, rooms: list[int] | None = None, shape: tuple[int, ...] = ()) -> Any:
+    """An empty tensor for a kernel to write, with a back buffer of `rooms` entries for each array; of a
+    `shape` if the kernel does not give it one."""
     if isinstance(format, ScalarLevel):
         return Scalar(format)
     level = level_of(format)
+    if shape:
+        return swizzled(Tensor(level, *_as_stored(format, shape)), format)
     known = _empty.get(id(level)) or _empty.setdefault(id(level), (level, Tensor(level).memory))
     memory = known[1]
     # empty arrays can be shared, since nothing is written to them
@@ -335,12 +339,13 @@ def plan(*arrays: Any, reorder: str = "exact") -> str:
     for number, name in program.operands.items():
         node = found.nodes[number]
         lines.append(f"{name} = {_made(node.static.format, node.shape)}")
-    for name, value in _bound(program, found.nodes).items():
+    values = _bound(program, found.nodes)
+    for name, value in values.items():
         kind = types.type_of_value(value)
         if kind is not None:
             lines.append(f"{name} = {pretty(plain(typed_literal(value, kind)))}")
     for name, format in program.tensors:
-        lines.append(f"{name} = {_made(format, ())}")
+        lines.append(f"{name} = {_made(format, values[name].shape)}")
     lines += [f"# {text}" for _, text in program.kernel.decisions]
     fills = {name: pretty(plain(fill)) for name, fill in program.fills.items()}
     lines += [f"# {name} is computed with this fill, and then has {f}" for name, f in fills.items()]
@@ -355,6 +360,13 @@ def _made(format: Format, shape: tuple[int, ...]) -> str:
     if isinstance(format, ScalarLevel):
         return str(format)
     if isinstance(format, Swizzled):
-        own = tuple([shape[p - 1] for p in format.permutation]) if shape else ()
-        return f"swizzle({_made(format.level, own)}, {', '.join(map(str, format.permutation))})"
-    return f"Tensor({', '.join([str(format), *map(str, shape)])})"
+        own = _made(format.level, _as_stored(format, shape))
+        return f"swizzle({own}, {', '.join(map(str, format.permutation))})"
+    return f"Tensor({', '.join([str(format), *map(str, shape if any(shape) else ())])})"
+
+
+def _as_stored(format: Format, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of the body of a tensor."""
+    if not isinstance(format, Swizzled):
+        return shape
+    return tuple([shape[mode - 1] for mode in format.permutation])

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from itertools import accumulate
-from operator import index
 from typing import Any
 
 import numpy as np
@@ -21,10 +21,10 @@ from finchlang.array.inferred_values import Values, op_node, unknown_values, val
 from finchlang.array.operands import as_expression, operands
 from finchlang.array.plan import loops_of
 from finchlang.array.products import tensordot
-from finchlang.array.promotion import listed, normalized_axis
+from finchlang.array.promotion import integer, listed, normalized_axis
 from finchlang.array.to_program import Lowering, lowers, plain
 from finchlang.syntax.nodes import Access, Call, Extent, Index, Literal, Node, Variable
-from finchlang.syntax.types import Bool
+from finchlang.syntax.types import Bool, foreign
 
 __all__ = ["block", "column_stack", "concat", "diagonal", "dstack", "hstack", "kron", "repeat"]
 __all__ += ["roll", "stack", "tile", "tril", "triu", "unstack", "vstack"]
@@ -101,7 +101,9 @@ def _first(index: Node) -> Node:
     return index
 
 
-def _at_least_one(arrays: Any, name: str) -> list[Any]:
+def _each(arrays: Any, name: str) -> list[Any]:
+    if not isinstance(arrays, Iterable):
+        raise TypeError(f"{name} takes a list of arrays, not {foreign(arrays)}")
     found = [*arrays]
     if not found:
         raise ValueError(f"{name} takes at least one array")
@@ -111,7 +113,7 @@ def _at_least_one(arrays: Any, name: str) -> list[Any]:
 def concat(arrays: Any, /, axis: int | None = 0) -> Array:
     """Arrays one after the other along an axis; with `axis=None`, all their elements as a vector.
     Raises ValueError for no arrays, arrays without dimensions, or other axes of different sizes."""
-    parts = operands(*_at_least_one(arrays, "concat"))
+    parts = operands(*_each(arrays, "concat"))
     if axis is None:
         parts, axis = [_raveled(part) for part in parts], 0
     order = len(parts[0].shape)
@@ -137,6 +139,7 @@ def diagonal(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Arra
     if first == second:
         raise ValueError(f"axis {first} is there twice: a diagonal is of two")
     rows, columns = arg.shape[first], arg.shape[second]
+    offset = integer(offset, "a diagonal")
     down, right = max(-offset, 0), max(offset, 0)
     length = max(min(rows - down, columns - right), 0)
     keys = {first: slice(down, down + length), second: slice(right, right + length)}
@@ -173,7 +176,7 @@ def _within(op: str, x: Any, k: int) -> Array:
         raise ValueError("a triangle is of an array of at least two dimensions")
     rows, columns = arg.shape[-2:]
     # a k beyond the array makes no difference, and a coordinate plus k must not overflow
-    k = max(-rows, min(index(k), columns))
+    k = max(-rows, min(integer(k, "a diagonal"), columns))
     return Array(lazy.apply("ifelse", Triangle(op, arg.shape, k), arg, number(0, arg)))
 
 
@@ -191,7 +194,7 @@ def triu(x: Any, /, k: int = 0) -> Array:
 
 def stack(arrays: Any, /, axis: int = 0) -> Array:
     """Arrays of one shape one after the other along a new axis. Raises ValueError if shapes differ."""
-    parts = operands(*_at_least_one(arrays, "stack"))
+    parts = operands(*_each(arrays, "stack"))
     order = len(parts[0].shape) + 1
     at = (normalized_axis(axis, order),)
     for part in parts:
@@ -209,24 +212,24 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Array, ...]:
 
 def vstack(arrays: Any, /) -> Array:
     """Arrays joined along the first axis; vectors are rows."""
-    return concat([_of_order(x, 2) for x in arrays], axis=0)
+    return concat([_of_order(x, 2) for x in _each(arrays, "vstack")], axis=0)
 
 
 def hstack(arrays: Any, /) -> Array:
     """Arrays joined along the second axis; vectors along their only one."""
-    found = [_of_order(x, 1) for x in arrays]
-    return concat(found, axis=min(1, max([x.ndim for x in found], default=1) - 1))
+    found = [_of_order(x, 1) for x in _each(arrays, "hstack")]
+    return concat(found, axis=min(1, max([x.ndim for x in found]) - 1))
 
 
 def dstack(arrays: Any, /) -> Array:
     """Arrays joined along the third axis; matrices and vectors get new axes."""
-    found = [_of_order(x, 2) for x in arrays]
+    found = [_of_order(x, 2) for x in _each(arrays, "dstack")]
     return concat([reshaping.expand_dims(x, axis=2) if x.ndim == 2 else x for x in found], axis=2)
 
 
 def column_stack(arrays: Any, /) -> Array:
     """Matrices joined along the second axis; vectors are columns."""
-    found = [_of_order(x, 1) for x in arrays]
+    found = [_of_order(x, 1) for x in _each(arrays, "column_stack")]
     return concat([reshaping.expand_dims(x, axis=1) if x.ndim == 1 else x for x in found], axis=1)
 
 
@@ -270,7 +273,9 @@ def roll(x: Any, /, shift: Any, axis: Any = None) -> Array:
     front; all elements in row-major order if no axis is given."""
     arg = as_expression(x)
     if axis is None:
-        moved = roll(Array(_raveled(arg)), sum(listed(shift)), axis=0)
+        moved = roll(
+            Array(_raveled(arg)), sum([integer(n, "a shift") for n in listed(shift)]), axis=0
+        )
         return Array(reshaping.reshaped(moved.node, arg.shape))
     shifts, axes = listed(shift), listed(axis)
     if len(shifts) != len(axes) and 1 not in (len(shifts), len(axes)):
@@ -280,7 +285,7 @@ def roll(x: Any, /, shift: Any, axis: Any = None) -> Array:
     found = Array(arg)
     for by, given in zip(shifts[:count], axes[:count], strict=True):
         at = normalized_axis(given, len(arg.shape))
-        first = -index(by) % (arg.shape[at] or 1)
+        first = -integer(by, "a shift") % (arg.shape[at] or 1)
         if first:
             parts = slice(first, None), slice(0, first)
             found = concat([along(found, {at: part}) for part in parts], axis=at)
@@ -317,7 +322,7 @@ def _times(arg: lazy.Expression, axis: int, count: int, is_whole: bool) -> lazy.
 
 def tile(x: Any, repetitions: Any, /) -> Array:
     """The whole array repeated along each axis; more repetitions than axes make new axes in front."""
-    counts = [index(n) for n in listed(repetitions)]
+    counts = [integer(n, "a number of repetitions") for n in listed(repetitions)]
     if any([n < 0 for n in counts]):
         raise ValueError(f"tile takes integers, not negative, and not {repetitions}")
     found = _of_order(x, len(counts)).node

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import nsmallest
-from math import inf, prod
+from math import inf
 
 from finchlang.algebra import costs
 from finchlang.algebra.absence import AbsenceFormula, Where
@@ -45,8 +45,11 @@ class OperandEntries:
 
     def is_left(self, outer: int, index: int) -> bool:
         """Whether a loop over an index is the first that is not in the order in which it is stored."""
-        own, before = outer & self.mask, self.outside.get(index)
-        return before not in (None, own) and own in self.outside.values()
+        before = self.outside.get(index)
+        if before is None:
+            return False
+        own = outer & self.mask
+        return before != own and own in self.outside.values()
 
 
 class PlaceCounts:
@@ -110,8 +113,11 @@ class Counts:
             if not own or absent in self.followed:
                 return 1.0
             return self.distinct(operand, own) / (self.places(own) or 1.0)
-        parts = [self.part(part, indices) for part in absent.parts]
-        return 1 - prod([1 - part for part in parts]) if absent.is_and else prod(parts)
+        found = 1.0
+        for part in absent.parts:
+            one = self.part(part, indices)
+            found *= 1 - one if absent.is_and else one
+        return 1 - found if absent.is_and else found
 
     def reached(self, indices: int) -> float:
         """How many coordinate tuples of these indices loops visit."""

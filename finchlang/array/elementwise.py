@@ -4,7 +4,6 @@ type."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from operator import index
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ import numpy as np
 from finchlang.array.expression import Array, Constant, Expression, NumberOperand, apply, converted
 from finchlang.array.inferred_values import op_node
 from finchlang.array.operands import as_expression, compared, operands
-from finchlang.array.promotion import floating, type_of
+from finchlang.array.promotion import floating, integer, type_of
 from finchlang.levels.element import typed_literal
 from finchlang.operators.operator_table import operator
 from finchlang.syntax.types import Bool, Float64, Type
@@ -75,10 +74,10 @@ def _operator(name: str, op: str, *kinds: str, bools: str = "", take: Any = oper
 def _float(name: str, count: int = 1) -> Callable[..., Any]:
     """The operator of this name of one or two arrays; integers and Bools are converted to float64."""
     doc = f"`{name}` of the elements, as floats."
-    return _function(name, lambda *args: apply(name, *args), count=count, take=_floats, doc=doc)
+    return _function(name, lambda *args: apply(name, *args), count=count, take=floats, doc=doc)
 
 
-def _floats(*given: Any) -> list[Expression]:
+def floats(*given: Any) -> list[Expression]:
     return [converted(x, floating(x.values.type)) for x in operands(*given)]
 
 
@@ -126,7 +125,7 @@ _BITS = ("bool", "int", "uint")
 add = _operator("add", "+", *_NUMBERS, bools="||")
 subtract = _operator("subtract", "-", *_NUMBERS)
 multiply = _operator("multiply", "*")
-divide = _operator("divide", "/", take=_floats)
+divide = _operator("divide", "/", take=floats)
 floor_divide = _function("floor_divide", lambda a, b: _quotient("fld", a, b), *_NUMBERS, count=2)
 remainder = _function("remainder", lambda a, b: _quotient("mod", a, b), *_NUMBERS, count=2)
 pow = _function("pow", _power, *_NUMBERS, count=2)
@@ -182,9 +181,9 @@ positive, real, conj = (
 )
 imag = _function("imag", lambda x: apply("*", number(0, x), x), *_NUMBERS)
 signbit = _function(
-    "signbit", lambda x: apply("<", apply("copysign", number(1, x), x), number(0, x)), take=_floats
+    "signbit", lambda x: apply("<", apply("copysign", number(1, x), x), number(0, x)), take=floats
 )
-reciprocal = _function("reciprocal", lambda x: apply("/", number(1, x), x), take=_floats)
+reciprocal = _function("reciprocal", lambda x: apply("/", number(1, x), x), take=floats)
 
 
 def _size_and_infinity(x: Expression) -> tuple[Expression, Expression]:
@@ -206,7 +205,7 @@ def _logaddexp(a: Expression, b: Expression) -> Expression:
     return apply("ifelse", apply("==", a, b), twice, apply("+", above, rest))
 
 
-logaddexp = _function("logaddexp", _logaddexp, count=2, take=_floats)
+logaddexp = _function("logaddexp", _logaddexp, count=2, take=floats)
 
 
 def where(condition: Any, x1: Any, x2: Any, /) -> Array:
@@ -232,7 +231,7 @@ def _is_beyond(op: str, limit: Any, of: Type) -> bool:
 def round(x: Any, /, decimals: int = 0) -> Array:
     """The elements rounded to `decimals` places (negative: to tens, hundreds ...), ties to even: as by
     NumPy multiplied by a power of 10, rounded and divided by it, each of which rounds."""
-    type, decimals = as_expression(x).values.type, index(decimals)
+    type, decimals = as_expression(x).values.type, integer(decimals, "a number of decimals")
     if not decimals or type.is_integer and decimals > 0:
         return round_(x)
     if type.is_integer:

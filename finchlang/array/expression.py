@@ -155,6 +155,17 @@ def broadcast(arg: Expression, shape: tuple[int, ...]) -> Expression:
     return arg if arg.shape == shape else View(arg, tuple(range(new, len(shape))), shape)
 
 
+class Reversed(Expression):
+    """The argument with the order of its elements reversed along some axes: stored in a nest of its own,
+    which goes over the entries of the argument."""
+
+    __slots__ = ("axes",)
+
+    def __init__(self, arg: Expression, axes: tuple[int, ...]):
+        self.args, self.axes, self.static = (arg,), axes, (Reversed, axes)
+        self.shape, self.values = arg.shape, arg.values
+
+
 #: modes of the argument, and the modes of the result with the same elements in row-major order
 Group = tuple[tuple[int, ...], tuple[int, ...]]
 

@@ -15,9 +15,19 @@ from finchlang.algebra.program_context import ONE
 from finchlang.array.compute import compute, dense_array, todense
 from finchlang.array.creation import asarray
 from finchlang.array.elementwise import astype, bitwise_and, where
-from finchlang.array.expression import Array, Constant, Expression, Leaf, Map, Reduce, apply
+from finchlang.array.expression import (
+    Array,
+    Constant,
+    Expression,
+    Leaf,
+    Map,
+    Reduce,
+    Reversed,
+    apply,
+)
 from finchlang.array.inferred_values import unknown_values
 from finchlang.array.operands import as_expression, operands
+from finchlang.array.plan import levels_at
 from finchlang.array.promotion import normalized_axes, normalized_axis
 from finchlang.array.reshaping import broadcast_to, reshape, reshaped, with_axes
 from finchlang.array.to_program import Lowering, lowers
@@ -154,6 +164,7 @@ def _joined(
         else 0
     )
     kinds: list[Any] = []
+    turned: list[int] = []  # the modes of slices that go down
     places: list[int | None] = []
     numbers: list[int] = []
     args: list[Expression] = [arg]
@@ -179,6 +190,9 @@ def _joined(
         else:
             (kind, bounds, length), place = index, len(shape)
             shape.append(length)
+            if kind != ALL and kind != WINDOW and kind[1] < 0 and _is_listed(arg, len(kinds)):
+                kind, bounds = (WINDOW if kind[1] == -1 else (SLICE, -kind[1])), bounds[::-1]
+                turned.append(place)
         kinds.append(kind)
         places.append(place)
         numbers += bounds
@@ -186,9 +200,19 @@ def _joined(
     part = arg
     if {*kinds} != {ALL} or places != [*range(len(shape))]:
         part = IndexedPart(tuple(args), tuple(kinds), tuple(places), tuple(numbers), tuple(shape))
+    part = Reversed(part, tuple(turned)) if turned else part
     if not lists or is_apart or len(common) == 1:
         return part
     return reshaped(part, (*shape[:start], *common, *shape[start + 1 :]))
+
+
+def _is_listed(arg: Expression, mode: int) -> bool:
+    """Whether a mode may be one that lists entries, where those at coordinates that go down would each be
+    searched for."""
+    if not arg.values.is_fill or not isinstance(arg, Leaf):
+        return arg.values.is_fill
+    levels = levels_at(arg.static.format, range(len(arg.shape)))
+    return not all([level.is_dense for own, level in levels if own == mode])
 
 
 def _taken(arg: Expression, given: list[Any], own: list[list[int]]) -> Any:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from functools import lru_cache
 from itertools import zip_longest
+from operator import index
 from string import ascii_letters
 from typing import Any
 
@@ -88,14 +90,17 @@ def normalized_axes(axes: Any, order: int) -> tuple[int, ...]:
     return tuple(sorted(found))
 
 
+def integer(value: Any, what: str) -> int:
+    """An integer of Python or NumPy. Raises TypeError for another value, also for a Bool."""
+    if not isinstance(value, bool):
+        with suppress(TypeError):
+            return index(value)
+    raise TypeError(f"{what} is an integer, not {value!r}")
+
+
 def normalized_axis(axis: Any, order: int) -> int:
     """An axis from 0. Raises NumPy's AxisError, a ValueError, or TypeError for what is no integer."""
-    try:
-        number = None if isinstance(axis, bool) else axis.__index__()
-    except AttributeError:
-        number = None
-    if number is None:
-        raise TypeError(f"an axis is an integer, not {axis!r}")
+    number = integer(axis, "an axis")
     if not -order <= number < order:
         raise np.exceptions.AxisError(number, order)
     return number % order

@@ -36,13 +36,15 @@ _NAMES = "ijklmnop"
 class Program:
     """A kernel and its names, to be bound at each call. Nodes are given by their numbers. `operands` name
     the values of leaves, `numbers` and `sizes` one number (with its place in `numbers`) or size (with its
-    mode) of a node, `tensors` are made anew, and `results` name those that were asked for."""
+    mode) of a node, `tensors` are made anew, empty or of `shapes`, and `results` are those that were asked
+    for."""
 
     kernel: ast.KernelNode
     operands: dict[int, str]
     numbers: dict[tuple[int, int], str]
     sizes: dict[Place, str]
     tensors: tuple[tuple[str, Format], ...]
+    shapes: dict[str, tuple[Place, ...]]  # of tensors that are written through slices
     results: tuple[str, ...]
     dense_of_sparse: tuple[int, ...]  # the nodes of results that are dense though an operand is not
     is_counted: bool  # whether the plan depends on how many entries operands store
@@ -80,6 +82,7 @@ class Lowering:
         self.numbers: dict[tuple[int, int], str] = {}
         self.sizes: dict[tuple[int, int], str] = {}
         self.tensors: dict[int, tuple[str, Format]] = {}
+        self.shapes: dict[str, tuple[Place, ...]] = {}
         self.given: dict[int, Format] = {}  # formats of results, by number
         self.decisions: list[str] = []
         self.copies: list[tuple[str, Format]] = []
@@ -151,7 +154,8 @@ class Lowering:
             (arg,) = node.args
             reduced, op, start = node.axes, op_node(node.op), identity_of(node.op, node.values.type)
         else:
-            arg, reduced, op, start = node, (), ast.Variable("initwrite"), node.values.fill
+            arg = node.args[0] if isinstance(node, lazy.Reversed) else node
+            reduced, op, start = (), ast.Variable("initwrite"), node.values.fill
         letters = [_NAMES[k] if k < len(_NAMES) else f"i{k + 1}" for k in range(len(arg.shape))]
         own = tuple(map(ast.Index, letters))
         lower = LOWERINGS[type(node)]  # not `value`, which would read the tensor being made
@@ -173,6 +177,8 @@ class Lowering:
         nest = LoopNest(kept, others, values, reads, extents, absent)
         plan, name = planned(nest, self.is_dense), f"t{len(self.tensors)}"
         target: ast.Access = ast.Access(ast.Variable(name), kept)
+        if isinstance(node, lazy.Reversed):
+            target = accessed(target.tensor, self.reversed(node, name, kept))
         order, format = plan.order, self.given.get(self.number_of(node)) or plan.format
         self.is_counted = self.is_counted or plan.is_counted
         if order:
@@ -188,6 +194,14 @@ class Lowering:
         self.tensors[self.number_of(node)] = name, format
         self._loops = outer
         return name
+
+    def reversed(self, node: lazy.Reversed, name: str, indices: Indices) -> list[ast.Node]:
+        """The index maps by which a reversed node is written to the tensor of this name."""
+        self.shapes[name] = tuple([self.planner.place(node, k) for k in range(len(indices))])
+        down = [ast.Extent(self.size(node, k), ONE, ast.Literal(-1)) for k in node.axes]
+        slices = dict(zip(node.axes, down, strict=True))
+        pairs = [(slices.get(k), index) for k, index in enumerate(indices)]
+        return [index_map.Wrapped("window", part, i) if part else i for part, i in pairs]
 
     def arranged(
         self, value: ast.Node, plan: Plan, read_at: Callable[[ast.Access], Read | None]
@@ -258,6 +272,7 @@ class Lowering:
             ast.KernelNode(ast.Block(tuple(self.statements)), decisions=decisions),
             *(self.operands, self.numbers, self.sizes),
             (*self.copies, *self.tensors.values()),
+            self.shapes,
             names,
             dense if self.has_sparse else (),
             self.is_counted,
@@ -378,8 +393,9 @@ def _differs(value: ast.Node, fill: ast.Literal) -> ast.Node:
     return ast.Call(DIFFERS, (value, fill))
 
 
+@lowers(lazy.Reversed)
 @lowers(lazy.Reduce)
-def _reduce(to: Lowering, node: lazy.Reduce, indices: Indices) -> ast.Node:
+def _stored(to: Lowering, node: lazy.Expression, indices: Indices) -> ast.Node:
     to.tensor(node)
     return to.value(node, indices)
 

@@ -155,7 +155,7 @@ class Runner:
         if rules not in ("all", "paper"):  # else the table would be imported for nothing
             from finchlang.rules.table import rules as rules_of
 
-            rules_of(rules)  # raises if there are none
+            rules_of(str(rules))  # raises if there are none
         self.engine, self.rules, self.workspaces = engine, rules, workspaces
         self.checked = checked
         self.observer = observer or Observer()

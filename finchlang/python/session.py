@@ -103,9 +103,11 @@ class Session(Runner):
 
     # ---------------------------------------------------------------------------------------- scripts
 
-    def run(self, text: str, name: str = INPUT) -> Any:
+    def run(self, text: str, name: str = INPUT, **values: Any) -> Any:
         """Run a script. Returns the value of its last statement, None if that has none. `name` is the
-        script's in messages. Raises FinchError."""
+        script's in messages. Raises FinchError; TypeError for other arguments, as values of names."""
+        for given in values:
+            raise TypeError(f"`run` takes no {given!r}: `session[{given!r}] = value` binds a name")
         if not isinstance(text, str):
             raise FinchError("type", f"a script is a text, not a {type(text).__name__}")
         known = self._known.get(text) if name is INPUT else None  # loops run a text again

@@ -3,7 +3,7 @@ numbered by the subtensors they belong to."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -55,7 +55,10 @@ def values_of(type: Type, given: Any) -> np.ndarray:
 def coordinates_of(order: int, given: Sequence[Any], count: int) -> list[np.ndarray]:
     """The coordinates of `count` entries, an array for each of `order` modes. Raises FinchError "dimension"
     for others, "type" for those that are no integers."""
-    rows = [array_of(row, "the coordinates").reshape(-1) for row in given]
+    rows = [
+        array_of(row, "the coordinates").reshape(-1)
+        for row in (given if isinstance(given, Iterable) else ())
+    ]
     if len(rows) != order or any(len(row) != count for row in rows):
         told = f"coordinates of {order} modes for {count} values"
         raise FinchError("dimension", f"these are no {told}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Self, overload
 
 import numpy as np
@@ -19,6 +19,7 @@ from finchlang.levels.level import Level, Swizzled, level_of
 from finchlang.levels.numpy_layout import Sizes, counted, listed
 from finchlang.levels.scalars import Scalar as ScalarLevel
 from finchlang.levels.sparse_list import SparseList
+from finchlang.syntax.types import foreign
 from finchlang.tensors import array_base
 from finchlang.tensors.entries import (
     Entries,
@@ -145,7 +146,7 @@ class Tensor(array_base.TensorBase):
         pairs as values."""
         if duplicates not in ("sum", "error"):
             raise FinchError("type", f'`duplicates` is "sum" or "error", not {duplicates!r}')
-        tensor = cls(format, *shape)
+        tensor = cls(format, *(shape if isinstance(shape, Iterable) else (shape,)))
         values = values_of(tensor.format.element_type, values).reshape(-1)
         rows = coordinates_of(tensor.order, coordinates, len(values))
         check_within(rows, tensor.shape)
@@ -178,6 +179,15 @@ class Tensor(array_base.TensorBase):
         coords, values = summed(coords, values, self.dtype, duplicates)
         self._pack(self.shape, *chosen(self._own(coords, values), coords, values))
         return self
+
+    @classmethod
+    def from_scipy(cls, matrix: Any, format: Level | str | None = None) -> Tensor:
+        """A copy of a matrix or array of SciPy in `format`, or in that which it has. Raises FinchError
+        "type" for another value, and as `from_numpy`."""
+        if not hasattr(matrix, "tocoo"):
+            hint = "`Tensor(array)` takes other arrays"
+            raise FinchError("type", f"{foreign(matrix)} is no matrix of SciPy", None, hint)
+        return cls(matrix) if format is None else cls(format, matrix)
 
     @classmethod
     def from_numpy(

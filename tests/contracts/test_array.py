@@ -27,7 +27,7 @@ import scipy.sparse as sp
 from rows import rows as rows_of
 
 import finchlang.array as xp
-from finchlang import FinchError, Scalar, Tensor
+from finchlang import FinchError, Scalar, Session, Tensor
 from finchlang.tensors.array_base import ArrayMethods
 
 pytestmark = pytest.mark.filterwarnings("ignore")
@@ -343,6 +343,7 @@ def test_masks_of_no_axes_and_no_elements(key: Any) -> None:
 @pytest.mark.parametrize(("wrong", "error", "said"), rows_of("array_rows.txt", "refused"))
 def test_what_is_wrong_is_told_at_once(wrong: str, error: str, said: str) -> None:
     names = {"m": xp.asarray(np.eye(3, 4), fill_value=0), "operator": operator, "np": np, "xp": xp}
+    names |= {"Tensor": Tensor, "Session": Session}
     with pytest.raises({**vars(builtins), "FinchError": FinchError}[error], match=said):
         eval(wrong, names)
 

@@ -51,6 +51,8 @@ class LogicalPlanner:
     def __init__(self, graph: Graph, reorder: str):
         self.reorder = reorder
         self.costs: dict[int, float] = {}
+        self.statistics = Statistics()
+        self.part = self.statistics.part
         self.graph, self.count = graph, len(graph.nodes)
         self.sources: dict[int, int] = {}
         self.number = graph.add
@@ -135,10 +137,6 @@ class LogicalPlanner:
                 self.told.setdefault(self.number(found), self.told[number])
         return found
 
-    def part(self, node: lazy.Expression) -> float:
-        """The expected part of the places where a node is not its fill."""
-        return Statistics([]).part(node)
-
     def with_args(self, node: lazy.Expression, args: list[lazy.Expression]) -> lazy.Expression:
         if all([one is other for one, other in zip(args, node.args, strict=True)]):
             return node
@@ -173,8 +171,8 @@ class LogicalPlanner:
         if not self.repeated(form):
             return None, None
         numbers = [self.number(factor.expr) for factor in form.factors]
-        statistics = Statistics(form.sizes)
-        stored = [statistics.of_factor(expr, labels, form.times) for expr, labels in form.factors]
+        of_factor, sizes = self.statistics.of_factor, form.sizes
+        stored = [of_factor(expr, labels, sizes, form.times) for expr, labels in form.factors]
         division = Division(form, stored, numbers)
         written, best = division.as_written(), division.best()
         self.is_choice = self.is_choice or len(form.factors) > 1

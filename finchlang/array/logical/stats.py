@@ -41,27 +41,28 @@ def annihilates(times: Any, values: Values) -> bool:
 
 
 class Statistics:
-    """The OperandEntries of expressions at labels of these sizes."""
+    """What expressions store. `parts` are by the id of a node, which is kept, so that no other gets it."""
 
-    def __init__(self, sizes: list[int]):
-        self.sizes = sizes
-        self.parts: dict[int, float] = {}  # by the id of a node
+    def __init__(self) -> None:
+        self.parts: dict[int, tuple[float, Expression]] = {}
 
-    def of_factor(self, expr: Expression, labels: Labels, times: Any) -> OperandEntries:
-        """The OperandEntries of a factor of a product by `times`."""
+    def of_factor(
+        self, expr: Expression, labels: Labels, sizes: list[int], times: Any
+    ) -> OperandEntries:
+        """The OperandEntries of a factor of a product by `times`, at labels of these sizes."""
         own = {label for label in labels if label is not None}
         mask = sum([1 << label for label in own])
         is_sparse = annihilates(times, expr.values)
         part = self.part(expr) if is_sparse else 1.0
         order, dense = self.order(expr, labels)
-        entries = part * prod([float(self.sizes[label]) for label in own])
+        entries = part * prod([float(sizes[label]) for label in own])
         return OperandEntries(mask, entries, is_sparse, order, dense)
 
     def part(self, node: Expression) -> float:
         """The expected part of the places of a node that differ from its fill."""
         if id(node) not in self.parts:
-            self.parts[id(node)] = self._part(node)
-        return self.parts[id(node)]
+            self.parts[id(node)] = self._part(node), node
+        return self.parts[id(node)][0]
 
     def _part(self, node: Expression) -> float:
         if not node.values.is_fill:
