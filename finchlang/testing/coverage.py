@@ -45,8 +45,8 @@ class Coverage(Observer):
                 self.counts["pass", name] += 1
             before = program
         for node in trees.walk(event.source.program):
-            for kind, names in (("operator", OPERATORS), ("shape", SHAPES)):
-                if isinstance(node, ast.Variable) and node.name in names:
+            for kind, known in (("operator", OPERATORS), ("shape", SHAPES)):
+                if isinstance(node, ast.Variable) and node.name in known:
                     self.counts[kind, node.name] += 1
         for format in event.compiled.staged.normalized.formats.values():
             level = level_of(format)
