@@ -114,20 +114,18 @@ def test_entries_given_twice_are_summed(format: str) -> None:
         Tensor.from_coo(format, (2, 3), once, np.array(values[1:]), duplicates="last")
 
 
-@pytest.mark.parametrize("size", [30, 2**31 - 1, 2**40])
-@pytest.mark.parametrize("count", [40, 400])
-def test_entries_come_in_any_order(size: int, count: int) -> None:
+@pytest.mark.parametrize("size", [30, 2**31 - 1, 2**40, 2**62])
+@pytest.mark.parametrize(("modes", "count"), [(2, 40), (2, 400), (3, 200)])
+def test_entries_come_in_any_order(size: int, modes: int, count: int) -> None:
     """Those of equal coordinates are added up, also where no integer has room for all coordinates."""
     rng = np.random.default_rng(count)
-    rows, columns = rng.integers(size - 30, size, (2, count))
+    places = rng.integers(size - 30 if modes == 2 else size - 8, size, (modes, count))
     values = rng.integers(1, 100, count).astype(float)
-    expected: dict[tuple[int, int], float] = {}
-    for row, column, value in zip(rows.tolist(), columns.tolist(), values, strict=True):
-        expected[column, row] = expected.get((column, row), 0.0) + value
-    tensor = Tensor.from_coo(
-        "SparseList(SparseList(Element(0.5)))", (size, size), [rows, columns], values
-    )
-    found, sums = tensor.entries()
+    expected: dict[tuple[int, ...], float] = {}
+    for place, value in zip(zip(*places[::-1].tolist(), strict=True), values, strict=True):
+        expected[place] = expected.get(place, 0.0) + value
+    format = "SparseList(" * modes + "Element(0.5)" + ")" * modes
+    found, sums = Tensor.from_coo(format, (size,) * modes, [*places], values).entries()
     assert [*zip(*found[::-1].tolist(), strict=True)] == sorted(expected)
     assert sums.tolist() == [expected[at] for at in sorted(expected)]
 

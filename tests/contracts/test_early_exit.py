@@ -17,40 +17,12 @@ from finchlang.host.recording import ResidualHost
 from finchlang.python.session import Session
 from finchlang.repl.trace_printer import shown
 from finchlang.rules.base.early_exit import BREAK
+from tests.programs.program import PROGRAMS
 
-DATA = """
-v = [1.0, 0.0, 2.0, 3.0, 0.0, 4.0, 5.0, 6.0]
-w = [1.0, 7.0, 0.0, 3.0, 0.0, 4.0, 0.0, 6.0]
-A = Tensor(SparseList(Element(0.0)), v); B = Tensor(SparseList(Element(0.0)), w)
-R = Tensor(RunList(Element(0.0)), v); C = Tensor(SparseBlockList(Element(0.0)), v)
-D = Tensor(SparseByteMap(Element(0.0)), w)
-M = Tensor(Dense(SparseList(Element(0.0))), [1.0 0.0 3.0; 0.0 2.0 5.0; 4.0 0.0 6.0])
-g = Scalar(false); n = Scalar(0); s = Scalar(0.0); y = Tensor(Dense(Element(false)), 3)
-p = ShortCircuitScalar(false); q = ShortCircuitScalar(false); r = SparseShortCircuitScalar(0)
-"""
-#: kernels that leave a loop before its end: over lookups, steppers, jumpers, runs, and where several meet
-KERNELS = (
-    "g .= false; for i = _; g[] |= v[i] > 1 end",
-    "g .= false; for i = _; g[] |= A[i] > 1 end",
-    "g .= false; for i = _; g[] |= A[gallop(i)] > 1 end",
-    "g .= false; for i = _; g[] |= R[i] > 1 end",
-    "g .= false; for i = _; g[] |= A[i] * B[i] > 1 end",
-    "g .= false; for i = _; g[] |= A[i] + B[i] > 1 end",
-    "g .= false; for j = _, i = _; g[] |= M[i, j] > 1 end",
-    "y .= false; for j = _, i = _; y[j] |= M[i, j] > 1 end",
-    "p .= false; for i = _; p[] |= v[i] > 1 end",
-    "p .= false; for i = _; p[] |= A[i] > 1 end",
-    "p .= false; for i = _; p[] |= A[i] == 0 end",
-    "p .= false; for i = _; p[] |= A[gallop(i)] * B[gallop(i)] > 1 end",
-    "p .= false; for i = _; p[] |= A[i] + B[i] + D[i] > 1 end",
-    "p .= false; for i = _; p[] |= A[i] * B[i] + C[i] > 1 end",
-    "p .= false; for j = _, i = _; p[] |= M[i, j] > 1 end",
-    "r .= 0; for i = _; r[] <<choose(0)>>= ifelse(A[i] > 1, i, 0) end",
-    "p .= false; s .= 0; for i = _; p[] |= A[i] > 1; s[] += B[i] end",
-    "p .= false; q .= false; for i = _; p[] |= A[i] > 1; q[] |= B[i] > 3 end",
-    "p .= false; q .= false; r .= 0; n .= 0\n"
-    "for i = _; p[] |= v[i] > 1; q[] |= B[i] > 3; r[] <<choose(0)>>= i; n[] += 1 end",
-)
+#: kernels that leave a loop before its end, and the data above them
+PROGRAM = next(program for program in PROGRAMS if program.name == "loops_left_early")
+DATA, _, TEXTS = PROGRAM.text.partition("# the kernels\n")
+KERNELS = [line for line in TEXTS.splitlines() if line.startswith("@finch")]
 
 
 class Told(Observer):
@@ -85,7 +57,7 @@ def told(kernel: str, rules: str, is_staged: bool) -> list[tuple[Applied, str, s
     session = Session("interpret", rules, observer=Told(is_staged))
     for name, value in data().items():
         session[name] = copy.deepcopy(value)
-    session.run(f"@finch begin {kernel} end")
+    session.run(kernel)
     assert isinstance(session.observer, Told)
     return session.observer.steps
 
@@ -136,7 +108,7 @@ def test_a_trace_that_does_not_chain_is_found() -> None:
 
 
 @pytest.mark.parametrize(
-    "kernel", [kernel for kernel in KERNELS if "A" in kernel and "B" in kernel]
+    "kernel", [kernel for kernel in KERNELS if "A[" in kernel and "B[" in kernel]
 )
 def test_loops_of_several_lists_are_left_within_meet(kernel: str) -> None:
     names = {step.name for step, *_ in told(kernel, "all", True)}

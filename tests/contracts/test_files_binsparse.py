@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -14,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from test_files import output_of
 
 from finchlang import FinchError, Tensor
 from finchlang.files.suffixes import fread, fwrite
@@ -349,9 +349,7 @@ def test_descriptors_of_many_brackets(tmp_path: Path, suffix: str) -> None:
         else:
             with h5py.File(path, "w", libver="latest") as file:
                 file.attrs["binsparse"] = text
-    command, root = [sys.executable, "-c", DEEP, *map(str, paths)], Path(__file__).parents[2]
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=300)
-    assert (done.returncode, done.stdout) == (0, "I/O True\n" * len(paths)), done.stderr
+    assert output_of(DEEP, *paths) == "I/O True\n" * len(paths)
 
 
 def test_folders_that_are_wrong(tmp_path: Path) -> None:

@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from rows import rows
+from test_files import output_of
 
 from finchlang import FinchError, Tensor
 from finchlang.files.suffixes import fread, fwrite
@@ -128,10 +127,7 @@ def test_matrices_of_no_entries_are_read(tmp_path: Path) -> None:
                 text = f"%%MatrixMarket matrix {kind} real {symmetry}\n{m} {n}{count}\n"
                 Path(paths[-1]).write_text(text)
                 expected += f"({m}, {n})\n"
-    command = [sys.executable, "-c", SHAPES, *paths]
-    root = Path(__file__).parents[2]
-    done = subprocess.run(command, cwd=root, capture_output=True, text=True, timeout=300)
-    assert (done.returncode, done.stdout) == (0, expected), done.stderr
+    assert output_of(SHAPES, *paths) == expected
 
 
 @pytest.mark.parametrize("dtype", [bool, np.int16, np.uint64, np.float32, ">f8", ">i4"])

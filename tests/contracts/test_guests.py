@@ -11,7 +11,6 @@ from __future__ import annotations
 import copy
 import importlib
 import itertools
-import math
 import operator
 import os
 import pickle
@@ -218,22 +217,6 @@ def test_memory_is_in_proportion_to_entries() -> None:
     assert Tensor.from_coo(*given).nnz == 3
     with pytest.raises(FinchError, match=r"more than one value at the coordinates \(7, 9\)"):
         Tensor.from_coo(*given, duplicates="error")
-
-
-@pytest.mark.parametrize("size", [8, 2**20, 2**31, 2**62])
-def test_entries_are_sorted_and_summed_in_the_order_given(size: int) -> None:
-    """By one number for each entry with its place where these fit in 63 bits, else by each mode."""
-    rng = np.random.default_rng(size % 97)
-    coordinates = rng.integers(0, 8, (3, 200)) * (size // 8)
-    values = rng.random(200) * 10.0 ** rng.integers(-12, 12, 200)
-    T = Tensor.from_coo("SparseCOO{3}(Element(0.0))", (size,) * 3, [*coordinates], values)
-    wanted: dict[tuple[int, ...], float] = {}
-    for place, value in zip(zip(*coordinates.tolist(), strict=True), values, strict=True):
-        wanted[place] = wanted.get(place, 0) + value
-    found, sums = T.entries()
-    places = [*zip(*found.tolist(), strict=True)]
-    assert places == sorted(wanted, key=lambda place: place[::-1])
-    assert [math.isclose(s, wanted[p]) for s, p in zip(sums, places, strict=True)].count(False) == 0
 
 
 @pytest.mark.parametrize("dtype", ["f8", "f4", "i1", "u8", "bool"])

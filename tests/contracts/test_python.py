@@ -98,6 +98,13 @@ def test_tensors_are_made_of_arrays(array: Any) -> None:
     assert np.array_equal(Tensor(array).to_numpy(), VALUES)  # in the array's own format
 
 
+def test_an_array_that_a_tensor_is_made_of_is_copied() -> None:
+    for format in ("Dense(Dense(Element(0.0)))", CSC):
+        tensor = Tensor.from_numpy(array := VALUES.copy(), format)
+        array[0, 0] = 9.0
+        assert np.array_equal(tensor.to_numpy(), VALUES)
+
+
 def lists(rng: np.random.Generator, dtype: type) -> tuple[np.ndarray, np.ndarray, int]:
     """Fibers of a dimension, some of them empty, and its size."""
     fibers, size = rng.integers(0, 12), rng.integers(1, 40)

@@ -10,7 +10,6 @@ import pytest
 from hosts import Program, Sample
 from level_kernels import run_on, tensor
 
-from finchlang.base.errors import FinchError
 from finchlang.calls.kernel import SpecializedKernel
 from finchlang.host.construct import FALSE, TRUE, ZERO, op
 from finchlang.host.ir import Branch, ForLoop, Grow, Residual
@@ -23,7 +22,6 @@ from finchlang.optimize.pipeline import transform
 from finchlang.optimize.privatisation import sums
 from finchlang.optimize.scalar_expansion import expand_scalars
 from finchlang.optimize.undo_log import with_undo_log
-from finchlang.python.session import Session
 from finchlang.tensors.formats import parse_format
 from finchlang.tensors.tensor import Tensor
 from finchlang.text.parse import parse_kernel
@@ -119,9 +117,6 @@ def test_what_is_appended_under_a_condition_is_stored_always(body: str, is_branc
     assert any(isinstance(t, Branch) for s in inner for t in walk(s.body)) == is_branch
 
 
-ENTRIES = {"y": VECTOR, "x": VECTOR, "S": ROWS, **dict.fromkeys("AC", "Dense(Dense(Element(0.0)))")}
-
-
 FORMATS = {"x": VECTOR, "y": VECTOR, "k": "Dense(Element(0))", "A": ROWS}
 FORMATS |= dict.fromkeys("st", "SparseList(Element(0.0))") | {"F": "SparseByteMap(Pattern())"}
 SCATTER = "for i = _\n y[k[i]] += s[i]\nend"
@@ -167,17 +162,6 @@ def test_what_is_privatised() -> None:
     assert count(counting, y=floats, x=integers) == 0  # the order of a sum decides its rounding
     assert count("y .= 0; for i=_ y[i] += x[i] end", y=integers, x=integers) == 0
     assert count("y .= 0; for i=_, j=_ y[i] += A[j, i] end", y=integers, A=matrix) == 0
-
-
-@pytest.mark.parametrize("length", [6, 7, 8, 9, 10])
-def test_a_place_that_there_is_not(length: int) -> None:
-    """Each of the steps that are taken together says what is wrong with its own place."""
-    session, x = Session(), np.ones(10, np.int64)
-    x[length - 1] = 17
-    session["x"], session["y"] = x, np.arange(16)
-    with pytest.raises(FinchError, match="17") as caught:
-        session.run("@finch for i=_; y[x[i]] += 1 end")
-    assert caught.value.kind == "bounds"
 
 
 def test_passes_leave_other_programs_as_they_are() -> None:

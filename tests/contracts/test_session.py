@@ -125,24 +125,6 @@ def test_what_no_script_can_use_is_refused_when_it_is_bound(
 
 
 @ENGINES
-@pytest.mark.parametrize(
-    ("value", "words"),
-    [("text", "a string"), ((1.0, 2.0), "a tuple"), (["a"], "a vector"), (None, "nothing")],
-)
-def test_what_stands_for_no_tensor(engine: str, value: Any, words: str) -> None:
-    session = Session(engine)
-    session["x"] = value
-    session.run("s = Scalar(0.0)")
-    for program in ("@finch for i = _ s[] += x[i] end", "@finch s[] += x"):
-        with pytest.raises(FinchError) as caught:
-            session.run(program)
-        assert caught.value.kind == "type" and words in caught.value.message
-        assert caught.value.span is not None and "x" in program[caught.value.span.column - 1]
-    session["i"], session["z"] = "text", None  # what a kernel binds itself, or does not use
-    assert session.run("s = Scalar(0); @finch for i = 1:3 let x = i; s[] += x end end; s[]") == 6
-
-
-@ENGINES
 @pytest.mark.parametrize("kind", ["csc_array", "csr_array", "coo_array", "csc_matrix", "list"])
 def test_kernels_take_and_hand_back_what_is_bound(engine: str, kind: str) -> None:
     session = Session(engine)
@@ -159,20 +141,6 @@ def test_kernels_take_and_hand_back_what_is_bound(engine: str, kind: str) -> Non
     with pytest.raises(FinchError) as caught:
         session.run("@finch begin s .= 0; return q end")
     assert caught.value.kind == "unknown name" and s.value == 6.0
-
-
-@pytest.mark.parametrize(
-    "format",
-    ["Dense(Dense(Element(0.0)))", "Dense(SparseList{Int32}(Element(0.0)))"]
-    + ["SparseList(SparseList(Element(0.0)))", "SparseByteMap(Dense(Element(0.0)))"],
-)
-def test_tensors_to_and_from_numpy_and_scipy(format: str) -> None:
-    array = DENSE.copy()
-    tensor = Tensor.from_numpy(array, format)
-    array[0, 0] = 9.0  # which was copied
-    assert tensor.shape == (2, 3) and np.array_equal(tensor.to_numpy(), DENSE)
-    matrix = tensor.to_scipy()
-    assert sp.issparse(matrix) and np.array_equal(matrix.toarray(), DENSE)
 
 
 def test_integers_of_64_bits() -> None:

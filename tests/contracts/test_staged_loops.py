@@ -56,23 +56,6 @@ def test_arrays_that_were_handed_out_keep_their_content() -> None:
     assert values.tolist() == [1, 2] and x.to_numpy().tolist() == [3, 3]
 
 
-@pytest.mark.parametrize("given", [np.int32(3), np.float32(2.5), np.uint8(250), True, 7, 2.5])
-def test_numbers_keep_their_types(given: Any) -> None:
-    session = Session()
-    session["a"] = session["b"] = given
-    session.run("n = 0\nwhile n < 3000\n    a, b = b, a\n    n += 1\nend")
-    assert type(session["a"]) is type(given) and session["a"] == given == session["b"]
-
-
-def test_a_number_that_may_be_set_in_the_loop_is_bound_if_it_was() -> None:
-    text = "for k = 1:n\n    if k > 1500\n        late = k\n    end\nend"
-    session = Session()
-    session.run(f"n = 1200\n{text}")
-    assert "late" not in session
-    session.run(f"n = 2000\n{text}")
-    assert session["late"] == 2000
-
-
 def test_ctrl_c_ends_calls_that_call_themselves() -> None:
     session = Session()
     session.run("fib(n) = n < 2 ? n : fib(n - 1) + fib(n - 2); s = Scalar(6); n = 0")
@@ -172,18 +155,6 @@ def test_a_function_that_changes_is_staged_anew() -> None:
     total = session["total"]
     session.run(loop)
     assert session["total"] == total == 2000 * 2001 // 2 + 2000
-
-
-@pytest.mark.parametrize("value", ["max(3, 4)", "!(false)", '"text"', "nothing", "sin", "v"])
-def test_a_number_may_become_what_is_known(value: str) -> None:
-    """On one way through a round: it has no more the value that it had before."""
-    first = "true" if "!" in value else "1"
-    text = f"v = [1, 2]; x = {first}; y = {first}\nfor k = 1:2000\n"
-    text += f"    if k == 1900\n        y = x\n    end\n    if k == 7\n        x = {value}\n    end\nend"
-    one, other = Session(), Session(staging=False)
-    for session in (one, other):
-        session.run(text)
-    assert repr(one["x"]) == repr(one["y"]) == repr(other["x"]) == repr(other["y"])
 
 
 @pytest.mark.parametrize("work", ["n += k", "@finch s[] += 1"])

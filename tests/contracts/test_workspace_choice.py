@@ -128,22 +128,6 @@ def test_a_mode_is_large_for_few_updates(monkeypatch: pytest.MonkeyPatch) -> Non
     assert len(session.notes) == 1
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "C .= 0; for j = _, k = _, i = _; C[i, j] += A[i, k] * B[k, j] end",
-        "@declare(C, 0.0, 1:n, 1:2); for j = _, k = _, i = 1:n; C[i, j] += A[i, k] * B[k, j] end",
-        "let m = n; C .= 0; for j = _, k = _, i = 1:m; C[i, j] += A[i, k] * B[k, j] end end",
-        "C .= 0; for j = _, k = _, i = 1:n; C[i, j] += A[~i, k] * B[k, j] end",
-        "C .= 0; for j = _, k = _, i = 2:n + 1; C[i - 1, j] += A[i - 1, k] * B[k, j] end",
-    ],
-)
-def test_sizes_come_from_tensors_numbers_and_lets(text: str) -> None:
-    session = Session()
-    session["n"] = 10**9
-    check(product(session, 10**9, f"@finch begin\n{text}\nend"), 10**9)
-
-
 OUTER = GUSTAVSON.replace("j = _, k = _, i = _", "k = _, j = _, i = _")
 
 

@@ -90,7 +90,9 @@ def test_a_fault_in_a_level_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.wrong
 
 
-def test_a_fault_in_a_derived_rule_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture
+def wrong_meet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What meets begins one coordinate too late."""
     right = meet._Meeting._over
 
     def over(self: Any, term: Any, leader: Any, first: Any, *others: Any) -> None:
@@ -98,21 +100,17 @@ def test_a_fault_in_a_derived_rule_is_found(monkeypatch: pytest.MonkeyPatch) -> 
 
     monkeypatch.setenv("FINCH_CACHE_DIR", "")
     monkeypatch.setattr(meet._Meeting, "_over", over)
+
+
+def test_a_fault_in_a_derived_rule_is_found(wrong_meet: None) -> None:
     found = run(Meeting(("lookup", "stepper"), "*", "scalar"), 2, 60)[0].covered
     assert found.wrong and not any("paper" in line for line in found.wrong)
     assert not compare(found.text, ways=found.ways).agrees
 
 
 def test_what_differs_with_symbols_is_reduced_as_a_script_with_numbers(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    wrong_meet: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    right = meet._Meeting._over
-
-    def over(self: Any, term: Any, leader: Any, first: Any, *others: Any) -> None:
-        right(self, term, leader, add(first, 1), *others)
-
-    monkeypatch.setenv("FINCH_CACHE_DIR", "")
-    monkeypatch.setattr(meet._Meeting, "_over", over)
     file = tmp_path / "dot.finch"
     file.write_text(Meeting(("lookup", "stepper"), "*", "scalar").text)
     assert main(["diff", str(file), "--exhaustive", "1", "--seconds", "5"]) == 1
