@@ -82,13 +82,6 @@ def test_large_modes_get_a_workspace_that_grows_with_what_is_written(engine: str
     assert len(session.notes) == 1
 
 
-@pytest.mark.parametrize("engine", ENGINES)
-def test_only_the_kernel_that_is_needed_is_compiled(engine: str) -> None:
-    told = Told()
-    check(product(Session(engine, observer=told), 10**9), 10**9)
-    assert told.take() == [False]
-
-
 def test_a_mode_is_large_in_proportion_to_what_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(costs, "PLACES", 100)
     told = Told()
