@@ -23,7 +23,7 @@ from finchlang.syntax import nodes as ast, traversal as trees, types
 from finchlang.tensors.adopt import as_tensor
 from finchlang.tensors.formats import Format
 from finchlang.tensors.memory import Memory
-from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, body_of, swizzled
+from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, body_of, swizzled, tensor_over
 from finchlang.text.print import pretty
 
 #: results whose arrays have at most this many entries get preallocated arrays the next time
@@ -239,7 +239,7 @@ def _with_fill(found: Any, fill: ast.Literal | None) -> Any:
     level = body.format.with_leaf(Element(fill))
     own = found.format
     format = Swizzled(level, own.permutation) if isinstance(own, Swizzled) else level
-    return swizzled(Tensor.over(level, body.memory, True), format)
+    return tensor_over(format, body.memory, True)
 
 
 def _must_copy(found: _Nodes, outs: Any) -> bool:

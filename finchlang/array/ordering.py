@@ -18,6 +18,8 @@ from finchlang.array.indexing import along
 from finchlang.array.operands import as_expression
 from finchlang.array.promotion import normalized_axis, type_of
 from finchlang.array.reshaping import broadcast_arrays, broadcast_to, expand_dims, ravel
+from finchlang.tensors.adopt import list_format
+from finchlang.tensors.convert import MANY
 from finchlang.tensors.tensor import Tensor
 
 __all__ = ["argsort", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "diff"]
@@ -62,10 +64,7 @@ def _stored(x: Any) -> tuple[np.ndarray, np.ndarray, Any] | None:
 
 
 def _axis_of(x: Any, axis: int) -> int:
-    order = len(as_expression(x).shape)
-    if not order:
-        raise ValueError("an array without dimensions has no axis")
-    return normalized_axis(axis, order)
+    return normalized_axis(axis, len(as_expression(x).shape))
 
 
 def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
@@ -91,8 +90,9 @@ def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = 
     is_after |= values != values
     places = places + np.where(is_after, shape[at] - counts, 0)
     coordinates[at] = shape[at] - 1 - places if descending else places
-    lists = asarray(np.zeros((0,) * len(shape), values.dtype), fill_value=fill)
-    return asarray(Tensor.from_coo(compute(lists).format, shape, list(coordinates), values))
+    are_dense = shape[-1] <= max(MANY, len(values)), False
+    format = list_format(type_of(values.dtype), len(shape), fill, are_dense)
+    return asarray(Tensor(format, *shape).holding(coordinates, values))
 
 
 def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
