@@ -274,15 +274,13 @@ class WhileLoop(Stmt):
 @record(slots=True)
 class ForLoop(Stmt):
     """Run `body` for `variable` from `start` to `stop`, both included (Int64). `is_plain` says that it is
-    best neither vectorised nor unrolled, `is_append` that each step stores after the one before: facts for
-    native code, not part of the meaning."""
+    best neither vectorised nor unrolled: a fact for native code, not part of the meaning."""
 
     variable: Var
     start: Expr
     stop: Expr
     body: Code
     is_plain: bool = False
-    is_append: bool = False
 
 
 @record(slots=True)

@@ -285,31 +285,25 @@ class _Function(SplitFunction):
         """Metadata for the length of `loop`: rows, runs and blocks are often short."""
         if loop.is_plain or self.is_apart:
             return self.module.loop_hint(vectorize_enable="i1 0", unroll_disable="i1 1")
+        inside, stores = changing(loop), [s for s in walk(loop.body) if isinstance(s, ir.Store)]
+        moving = any(not inside.isdisjoint(variables(store.index)) for store in stores)
+        is_simple = is_straight(loop.body)
         if not self.is_procedure:
             is_short = self.is_walking or self.is_stored(loop.start, loop.stop)
             if not is_short and not any(indirect(loop.body)):
                 return ""
-            if any(isinstance(s, ir.ForLoop) and s.is_plain for s in walk(loop.body)):
-                # unrolled, SpMV by columns of one entry took 1.07 to 1.31 times as long
-                return self.module.loop_hint(unroll_disable="i1 1")
             self.is_wide |= not is_heavy(loop.body)
-            if self.gathers(loop):
+            if not moving and is_simple and any(indirect(loop.body)):
+                # Most time goes into loads at positions that were loaded. Gathered eight at a time with
+                # lanes masked out they take as long for one entry as for eight, and rows of a sparse matrix
+                # often have few; in a long row, a single sum would wait for each addition before the next.
+                # Four steps at a time, each into a sum of its own: rows of 30 and of about 100 take 0.77
+                # and 0.72 of the time with one sum, rows of 5 and of 10 1.01.
                 return self.module.loop_hint(
                     vectorize_width="i32 1", interleave_count="i32 4", unroll_disable="i1 1"
                 )
         scatters = any(isinstance(s, ir.Store) for s in indirect(loop.body))
-        return self.module.short_loop(is_straight(loop.body), scatters, loop.is_append)
-
-    def gathers(self, loop: ir.ForLoop) -> bool:
-        """Whether `loop` loads at positions that it has loaded, and stores at fixed places at most. Most
-        time goes into these loads. Gathered eight at a time with lanes masked out they take as long for one
-        entry as for eight, and rows of a sparse matrix often have few; in a long row, a single sum would
-        wait for each addition before the next. So such a loop takes four steps at a time, each into a sum
-        of its own, as long as there are as many, without vectors: y = A x by rows of 30 and of about 100
-        takes 0.77 and 0.72 of the time that it takes with one sum, rows of 5 and of 10 1.01."""
-        inside, stores = changing(loop), [s for s in walk(loop.body) if isinstance(s, ir.Store)]
-        is_fixed = all(inside.isdisjoint(variables(store.index)) for store in stores)
-        return is_straight(loop.body) and is_fixed and any(indirect(loop.body))
+        return self.module.short_loop(is_simple, scatters, moving)
 
     def emit_grow(self, statement: ir.Grow) -> None:
         result, parameters = "preserve_mostcc noalias ptr", "ptr captures(none), i64, i64"

@@ -46,7 +46,7 @@ def _with_room(statement: ir.Stmt) -> list[ir.Stmt]:
     if counts[0].value is counter.value:  # in every step
         number = ir.Bind(at, code.add(first, code.sub(statement.variable, statement.start)))
         body = ir.Code(tuple([number if s is reads[0] else s for s in kept if s is not counts[0]]))
-        after = [replace(statement, body=body, is_append=True), ir.Set(counter.cell, end)]
+        after = [replace(statement, body=body), ir.Set(counter.cell, end)]
     else:
         after = [replace(statement, body=ir.Code(tuple(kept)))]
     whole = ir.Code((*before, *after))

@@ -286,7 +286,7 @@ def test_short_loops_leave_lanes_out_where_the_processor_can(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     hint, vector = "vectorize.predicate.enable", "Dense(Element(0.0))"
-    band = kernel(SHORT["columns"], A="Dense(SparseBand(Element(0.0)))", x=vector, y=vector)
+    band = kernel(SHORT["rows"], A="Dense(SparseBand(Element(0.0)))", x=vector, y=vector)
     for masks in (False, True):
         monkeypatch.setattr(module_text, "has_masks", lambda masks=masks: masks)
         assert (hint in llvm_text(band.staged.residual, optimised=False)) == masks
