@@ -327,7 +327,8 @@ class Reference:
         found = {n: inputs.of(value) for n, value in given.items()}
         self._given = {n: plain(value) for n, (value, _) in found.items()}
         self.made = 0 if is_any else max([made for _, made in found.values()], default=0)
-        makes, rest = (set[int]().union(*k) for k in _divided(inputs.kernels, self.made))
+        kernels = inputs.kernels[: self.made], inputs.kernels[self.made :]
+        makes, rest = (set[int]().union(*some) for some in kernels)
         own = {n: id(body_of(value)) for n, value in values.items() if isinstance(value, TENSORS)}
         targets = (n.target.tensor for n in trees.walk(script) if isinstance(n, Assign))
         named = {t.name for t in targets if isinstance(t, Variable) and t.name in own}
@@ -337,10 +338,6 @@ class Reference:
     def call(self) -> Any:
         with _told(self.function):
             return self._called(**self._given)
-
-
-def _divided(items: list[Any], at: int) -> tuple[list[Any], list[Any]]:
-    return items[:at], items[at:]
 
 
 @contextmanager

@@ -44,17 +44,12 @@ TRIPLES = tuple((a, b, c) for a in UPPER for b in UPPER for c in LOWER)
 STRIDES = 89, 1999
 
 
-def stack_of(seed: int) -> tuple[str, ...]:
-    """The levels, outermost first, of one tensor in the program of a seed: pairs and triples in turn."""
+def stack_of(seed: int, count: int = 1) -> tuple[tuple[str, ...], int]:
+    """The levels, outermost first, of one tensor in the program of a seed: pairs and triples in turn; and a
+    number below `count` that comes in turn with each of them."""
     half, odd = divmod(seed, 2)
     table = (PAIRS, TRIPLES)[odd]
-    return table[half * STRIDES[odd] % len(table)]
-
-
-def turn_of(seed: int, count: int) -> int:
-    """A number below `count` that comes with each pair, and with each triple, in turn."""
-    half, odd = divmod(seed, 2)
-    return (half + 5 * (half // len((PAIRS, TRIPLES)[odd]))) % count
+    return table[half * STRIDES[odd] % len(table)], (half + 5 * (half // len(table))) % count
 
 
 @record

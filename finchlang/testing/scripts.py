@@ -1,6 +1,6 @@
 """`generate(seed)`: a random script with its data, which all semantics run alike. The levels of one tensor
-come from a walk through all pairs and triples in all contexts (`grammar.stack_of`, `grammar.turn_of`), an
-operator from a walk through the table; everything else is random."""
+come from a walk through all pairs and triples in all contexts (`grammar.stack_of`), an operator from a walk
+through the table; everything else is random."""
 
 from __future__ import annotations
 
@@ -313,10 +313,11 @@ class Writer(ExpressionMaker):
 
     # ------------------------------------------------------------------------------------ scripts
 
-    def walked(self, levels: tuple[str, ...]) -> list[str]:
-        """A nest that reads, writes or updates a tensor with these levels, in the context of the seed."""
+    def walked(self) -> list[str]:
+        """A nest that reads, writes or updates a tensor with the levels and in the context of the seed."""
+        levels, turn = grammar.stack_of(self.seed, len(CONTEXTS))
         chosen: Levels = tuple((n, LEVELS[n].modes or 1) for n in levels)
-        context, is_written = CONTEXTS[grammar.turn_of(self.seed, len(CONTEXTS))]
+        context, is_written = CONTEXTS[turn]
         head, index = SPELLED.get(context, ("", ""))
         is_partial = any(LEVELS[n].takes in ("one", "run") for n in levels)
         is_written &= not (is_partial and self.chance(0.85))
@@ -383,7 +384,7 @@ def generate(seed: int, is_short: bool = False) -> str:
     if writer.chance(0.25):
         writer.function()
     is_nest = not is_short or seed % 3 > 0
-    lines = writer.walked(grammar.stack_of(seed)) if is_nest else []
+    lines = writer.walked() if is_nest else []
     more = 0 if is_short else writer.random.choices((0, 1, 2), (5, 4, 1))[0]
     for _ in range(more):
         lines += writer.form(writer.chosen(KERNELS))
