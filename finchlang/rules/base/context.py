@@ -13,7 +13,7 @@ from finchlang.host.ir import Expr
 from finchlang.levels.looplets import Looplet, may_be_missing
 from finchlang.rules.base.state import State
 from finchlang.syntax import traversal as trees
-from finchlang.syntax.nodes import Access, Extent, Index, Literal, Loop, Node, Value
+from finchlang.syntax.nodes import Access, Assign, Extent, Index, Literal, Loop, Node, Value
 from finchlang.wrappers.wrappers import release
 
 
@@ -90,6 +90,12 @@ def put_in(access: Access, new: Node, consume: bool) -> Node:
 def is_at(access: Access, index: Index) -> bool:
     """Whether the last index of `access` is the loop index `index`."""
     return bool(access.indices) and access.indices[-1] == index
+
+
+def take_turns(term: Loop) -> bool:
+    """Whether statements of a loop write the same scalar in turn, and nothing else."""
+    targets = [n.target for n, _ in trees.statements(term.body) if isinstance(n, Assign)]
+    return not any(t.indices for t in targets) and len(set(targets)) < len(targets)
 
 
 def with_bounds(loop: Loop, start: Expr, stop: Expr, body: Node | None = None) -> Loop:

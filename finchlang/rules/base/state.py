@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from finchlang.algebra.bounds import at_most, less_than
@@ -61,6 +62,17 @@ def expect_declared(name: str, state: State, term: Node) -> None:
 
 def drop(_: object) -> None:
     """Discard a result: functions given to the host return None."""
+
+
+def branches(
+    host: Host, arms: Sequence[tuple[Expr, Callable[[], None]]], last: Callable[[], None] | None
+) -> None:
+    """Do the first of `arms` whose condition holds, or `last`, if there is one."""
+    if arms:
+        (condition, arm), *rest = arms
+        host.branch(condition, arm, partial(branches, host, rest, last) if rest or last else None)
+    elif last:
+        last()
 
 
 def if_not_empty(host: Host, start: Expr, stop: Expr, body: Any) -> None:

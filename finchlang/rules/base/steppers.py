@@ -13,7 +13,7 @@ from finchlang.host.engine import Machine, Step
 from finchlang.levels.looplets import Blocks, Jumper, Stepper, Steps, apart, set_end
 from finchlang.rules.base.context import Context, looplet_rule
 from finchlang.rules.base.early_exit import in_regions
-from finchlang.rules.base.state import State, if_not_empty
+from finchlang.rules.base.state import State, branches, if_not_empty
 
 
 @looplet_rule(
@@ -54,14 +54,9 @@ def jumper(machine: Machine, E: Context, state: State) -> Step:
             rest = E.over(start, stop).fill(*bodies, *followers[k + 1 :])
             machine.premise("Jumper", E.over(start, last).term, rest, state, start)
 
-        def attempt(k: int) -> None:
-            if k == len(jumpers) - 1:
-                lead(k)
-            else:
-                leads = code.compare("eq", strides[k], farthest)
-                host.branch(leads, lambda: lead(k), lambda: attempt(k + 1))
-
-        attempt(0)
+        leads = [code.compare("eq", stride, farthest) for stride in strides]
+        *arms, (_, last_arm) = [(is_first, partial(lead, k)) for k, is_first in enumerate(leads)]
+        branches(host, arms, last_arm)
         return stop
 
     return in_regions(machine, "Jumper", E.term, state, region), state

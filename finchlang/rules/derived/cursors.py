@@ -117,12 +117,13 @@ class Cursor(ABC):
     """A nest with entries in order, and `fill` between them, or None if that is not one literal."""
 
     nest: lp.Looplet
+    steps: Any
     fill: Node | None
     are_points = False
 
-    @abstractmethod
     def stands_at(self, start: Expr) -> bool:
         """Whether a region that begins at `start` needs no seek."""
+        return at_most(start, self.steps.first)
 
     def ends_within(self, stop: Expr) -> bool:
         """Whether all its entries are known to end at or before `stop`."""
@@ -178,9 +179,6 @@ class ListedCursor(Cursor):
     @property
     def are_points(self) -> bool:  # type: ignore[override]
         return self.known.are_points
-
-    def stands_at(self, start: Expr) -> bool:
-        return at_most(start, self.steps.first)
 
     def ends_within(self, stop: Expr) -> bool:
         return self.steps.last is not None and at_most(self.steps.last, stop)
@@ -263,9 +261,6 @@ class SteppedCursor(Cursor):
     fill: Node | None
     last: Expr
     are_points = True
-
-    def stands_at(self, start: Expr) -> bool:
-        return at_most(start, self.steps.first)
 
     def ends_within(self, stop: Expr) -> bool:
         return at_most(self.last, stop)

@@ -19,7 +19,7 @@ from finchlang.host.engine import Machine, Step
 from finchlang.levels.looplets import Choice
 from finchlang.operators.operator_table import SELECT, operator
 from finchlang.rules.base.context import put
-from finchlang.rules.base.state import State
+from finchlang.rules.base.state import State, branches
 from finchlang.syntax import nodes as ast, traversal as trees
 
 #: a term, made where it is known to be needed
@@ -176,15 +176,8 @@ class Joint(ABC):
         """What is left to do: the first arm whose condition holds, or the last if none does."""
         if not arms:
             return last(), self.state
-
-        def attempt(k: int) -> None:
-            if k == len(arms):
-                self.machine.run(last(), self.state)
-                return
-            condition, arm = arms[k]
-            self.host.branch(condition, lambda: self._run(arm), lambda: attempt(k + 1))
-
-        attempt(0)
+        runs = [(condition, partial(self._run, arm)) for condition, arm in arms]
+        branches(self.host, runs, partial(self._run, last))
         return ast.EMPTY, self.state
 
     def certain(self, condition: ir.Expr) -> ir.Expr:
@@ -208,12 +201,6 @@ class Joint(ABC):
         first = self.choices[0]
         arms = [(when, partial(put, self.term, {id(first): n})) for when, n in first.options]
         return self.in_arms(arms, partial(put, self.term, {id(first): first.otherwise}))
-
-
-def take_turns(term: ast.Loop) -> bool:
-    """Whether statements of a loop write the same scalar in turn, and nothing else."""
-    targets = [n.target for n, _ in trees.statements(term.body) if isinstance(n, ast.Assign)]
-    return not any(t.indices for t in targets) and len(set(targets)) < len(targets)
 
 
 def outcome_of(node: ast.Node) -> Outcome:

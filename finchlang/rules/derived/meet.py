@@ -491,10 +491,8 @@ class _Meeting:
 
     def _is_at_points(self, absent: absence.Where) -> bool:
         """Whether something is to be done at points only."""
-        if absent == absence.NEVER:
-            return False
-        points = {k: self.cursors[k].are_points for k in absence.variables(absent)}
-        return absence.fold(absent, points.__getitem__, and_, or_)
+        found = {k: self.cursors[k].are_points for k in absence.variables(absent)}
+        return bool(found) and absence.fold(absent, found.__getitem__, and_, or_)
 
     def _alone(self, rest: absence.Where, term: ast.Loop, exit: Exit) -> None:
         """What is left when only the operands of `rest` have entries left."""

@@ -26,12 +26,11 @@ from finchlang.host.inspecting import scratch
 from finchlang.host.interface import Host
 from finchlang.host.ir import BLOCK, Cell, Expr
 from finchlang.levels import looplets as lp
-from finchlang.rules.base.context import Context, accesses_in, find_looplets, put
+from finchlang.rules.base.context import Context, accesses_in, find_looplets, put, take_turns
 from finchlang.rules.base.early_exit import Exit
 from finchlang.rules.base.loops import unfurlable
-from finchlang.rules.base.state import State
+from finchlang.rules.base.state import State, branches
 from finchlang.rules.derived.cursors import Cursor, ListedCursor, Seen, is_mask
-from finchlang.rules.derived.joint_cases import take_turns
 from finchlang.syntax.nodes import Loop, Node
 from finchlang.syntax.traversal import substitute
 
@@ -202,16 +201,9 @@ class Turn:
             return
         is_wide = stop is not i and asked and self._are_numbers(asked.values())
         arms, certain = self._arms(asked, i) if is_wide else ([], set[int]())
-
-        def attempt(number: int) -> None:
-            if number == len(arms):
-                self._run(seen, i, stop, certain)
-                return
-            condition, away = arms[number]
-            alone = partial(self._run, seen, i, stop, asked.keys() - away, away)
-            self.host.branch(condition, alone, lambda: attempt(number + 1))
-
-        attempt(0)
+        run = partial(self._run, seen, i, stop)
+        alone = [(condition, partial(run, asked.keys() - away, away)) for condition, away in arms]
+        branches(self.host, alone, partial(run, certain))
 
     def _arms(
         self, asked: Mapping[int, Seen], i: Expr

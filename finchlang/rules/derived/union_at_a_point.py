@@ -16,7 +16,7 @@ from finchlang.levels.looplets import Choice, Lookup, Run, Spike, Thunk
 from finchlang.operators.operator_table import operator
 from finchlang.rules.base.context import accesses_in, bounded, put
 from finchlang.rules.base.expressions import evaluate
-from finchlang.rules.base.state import State
+from finchlang.rules.base.state import State, branches
 from finchlang.rules.derived.joint_cases import Arm, Joint, Outcome, Outcomes, outcome_of, replaced
 from finchlang.rules.derived.operand_choice import gives_tensors, one_of
 from finchlang.rules.derived.pieces import are_alike, choose, selected
@@ -240,15 +240,8 @@ class Point(Joint):
         def keep(node: ast.Node) -> None:
             self.host.set(cell, self._read(access, node))
 
-        def attempt(k: int) -> None:
-            if k < len(given):
-                is_last = start is otherwise and k == len(given) - 1
-                rest = None if is_last else partial(attempt, k + 1)
-                self.host.branch(given[k][0], partial(keep, given[k][1]), rest)
-            else:
-                keep(otherwise)
-
-        attempt(0)
+        last = None if start is otherwise else partial(keep, otherwise)
+        branches(self.host, [(when, partial(keep, node)) for when, node in given], last)
         return self.host.let(self.host.get(cell), "v")
 
     def _left(self, given: list[tuple[ir.Expr, ast.Node]], otherwise: ast.Node) -> Options:

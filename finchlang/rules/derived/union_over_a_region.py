@@ -12,16 +12,8 @@ from finchlang.host.engine import Step
 from finchlang.host.guarding import guarded
 from finchlang.host.interface import Host
 from finchlang.levels.looplets import AcceptRun, Choice, Lookup, Run, Switch, may_be_missing
-from finchlang.rules.base.context import accesses_in, find_looplets, is_at, put, put_in
-from finchlang.rules.derived.joint_cases import (
-    Arm,
-    Joint,
-    Outcome,
-    Outcomes,
-    outcome_of,
-    replaced,
-    take_turns,
-)
+from finchlang.rules.base.context import accesses_in, find_looplets, is_at, put, put_in, take_turns
+from finchlang.rules.derived.joint_cases import Arm, Joint, Outcome, Outcomes, outcome_of, replaced
 from finchlang.rules.derived.pieces import choose
 from finchlang.rules.derived.union_at_a_point import Point
 from finchlang.syntax import nodes as ast, traversal as trees
