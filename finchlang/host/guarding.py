@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
-from finchlang.host.construct import FALSE, TRUE, const
+from finchlang.host.construct import TRUE, const
 from finchlang.host.inspecting import scratch
 from finchlang.host.interface import Fact, Host
 from finchlang.host.ir import Buffer, Cell, Expr
@@ -61,13 +61,7 @@ def guarded(host: Host, condition: Expr) -> Any:
     too, since their range may follow from such a zero and be out of bounds."""
 
     def value(read: _Read) -> Expr:
-        if (is_read := host.reduced(condition)) is TRUE:
-            return read.value()
-        if is_read is FALSE:
-            return read.otherwise
-        cell = host.cell(read.otherwise, read.name)
-        host.branch(condition, lambda: host.set(cell, read.value()))
-        return host.get(cell, **read.known)
+        return host.only_if(condition, read.value, read.name, read.otherwise, **read.known)
 
     return host if condition is TRUE else _Reading(host, value)
 

@@ -191,6 +191,9 @@ class Host(ABC):
         **known: Fact,
     ) -> Expr:
         """`value()`, which is computed only where `condition` holds, else `otherwise`."""
+        condition = self.reduced(condition)
+        if isinstance(condition, Const):
+            return value() if condition.value else otherwise
         found = self.cell(otherwise, name)
         self.branch(condition, lambda: self.set(found, value()))
         return self.get(found, **known)

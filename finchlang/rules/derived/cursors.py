@@ -223,7 +223,7 @@ class ListedCursor(Cursor):
     def see(self, host: Host, beyond: Expr | None, at: Expr | None, is_uncut: bool) -> Seen:
         q, known, reader = self.known.here(host), self.known, host
         if beyond is not None:
-            there = host.let(compare("lt", q, self.end), "there")
+            there = compare("lt", q, self.end)
             reader = guarded(host, there) if self.kept is None else self.kept.again(host)
         first, last, body = known.entry(reader, q)
         if beyond is not None:

@@ -4,13 +4,10 @@ base rules tell all combinations of them apart."""
 
 from __future__ import annotations
 
-from typing import Any
-
 from finchlang.algebra.simplify import is_scope, simplify
 from finchlang.host.engine import Machine, Step, rule
 from finchlang.host.interface import Host
 from finchlang.levels.element import typed_literal
-from finchlang.levels.level import Fiber
 from finchlang.levels.looplets import AcceptRun, Choice, Lookup, Run, Sequence, Spike, Steps
 from finchlang.rules.base import context
 from finchlang.rules.base.loops import accept_run, lookup, loop, unfurl, unfurlable
@@ -23,7 +20,7 @@ from finchlang.rules.derived.union_over_a_region import (
     is_of_runs_and_lookups,
 )
 from finchlang.syntax import traversal as trees
-from finchlang.syntax.nodes import EMPTY, Assign, Block, Literal, Loop, Node
+from finchlang.syntax.nodes import EMPTY, Block, Literal, Loop, Node
 from finchlang.wrappers.masks import Mask
 
 
@@ -38,12 +35,12 @@ def union(machine: Machine, term: Node, state: State) -> Step | None:
     if f is z'': E[z'']; ...
 
     f being the largest expression with several of them whose cases are known. Statements that do not ask
-    for just the same operands are done one after the other, over a region if they write apart. What is a
-    tensor or a fill here goes undecided into the
-    loops within, as one_of(c => tensor, ..., fill), unless nothing is left where it is the fill. Over a
-    region of choices alone, if f is no literal: E[f(access(lookup(i ↦ choice(...)), i), ...)]. Relies on
-    nothing but Simplify, which says what the cases of f are (see `cases`). Choices of tensors wait for what
-    parts them: a mask of a loop within, as that of the rows in which blocks stand."""
+    for just the same operands are done one after the other. What is a tensor or a fill here goes undecided
+    into the loops within, as one_of(c => tensor, ..., fill), unless nothing is left where it is the fill.
+    Over a region of choices alone, if f is no literal: E[f(access(lookup(i ↦ choice(...)), i), ...)], with
+    numbers that are the same everywhere read before. Relies on nothing but Simplify, which says what the
+    cases of f are (see `cases`). Choices of tensors wait for what parts them: a mask of a loop within, as
+    that of the rows in which blocks stand."""
     choices = context.find_all(term, Choice)
     region = context.bounded(term)
     tensors = [c for c in choices if gives_tensors(c)]
@@ -52,7 +49,7 @@ def union(machine: Machine, term: Node, state: State) -> Step | None:
         return waiting, state
     apart = _apart(term)
     is_wide = region is not None and region[0] is not region[1]
-    if len(apart) > 1 and (not is_wide or (choices and _write_apart(apart))):
+    if len(apart) > 1 and not is_wide:
         for part in apart:
             machine.run(part, state.inside())
         return EMPTY, state
@@ -105,24 +102,6 @@ def _apart(term: Node) -> list[Node]:
         groups.append((found, own))
     parts = [trees.block(*own) for _, own in groups]
     return [trees.replace(term, body=p) for p in parts] if isinstance(term, Loop) else parts
-
-
-def _write_apart(parts: list[Any]) -> bool:
-    """Whether parts of a loop write different scalars, or looplets at its index: then each may go over all
-    coordinates before the next."""
-    nests = {x for part in parts for x in context.find_looplets(part)}
-    nests -= {x for x in nests if isinstance(x, Choice) and is_of_runs_and_lookups(x)}
-    if not all(isinstance(x, (Lookup, AcceptRun, Run)) for x in nests):
-        return False  # they may share positions
-    written: list[Node] = []
-    for part in parts:
-        targets = {n.target for n, _ in trees.statements(part.body) if isinstance(n, Assign)}
-        if any(
-            t.indices not in ((), (part.index,)) or isinstance(t.tensor, Fiber) for t in targets
-        ):
-            return False
-        written += {t.tensor for t in targets}
-    return len(written) == len(set(written))
 
 
 def _of_tensors(machine: Machine, term: Node, state: State, tensors: list[Choice]) -> Step | None:

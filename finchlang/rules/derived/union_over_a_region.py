@@ -112,7 +112,7 @@ class Region(Joint):
         point = Point(self.machine, self.term, self.state, [])
         for access in accesses_in(best):
             choice: Any = access.tensor
-            if choice in choices and _is_of_runs(choice) and not may_be_missing(choice):
+            if choice in choices and _is_of_runs(choice) and not access.may_miss:
                 payload = put_in(access, _as_run(choice).body, True)
                 value = point.value(payload) if isinstance(payload, ast.Access) else payload
                 if isinstance(value, ast.Value):
