@@ -46,9 +46,6 @@ OPERANDS: dict[type, dict[str, Type | str]] = {
     ir.CallProcedure: {},
     ir.Fail: {},
 }
-#: the kinds that are checked by `special` and by `control`, too
-_SPECIAL = {ir.Bind, ir.Get, ir.Set, ir.SortBy, ir.SortBits, ir.Exchange, ir.CallProcedure, ir.Fail}
-_NESTING = {ir.Branch, ir.WhileLoop, ir.ForLoop}
 _OF_INTEGERS = (ir.Search, ir.Disjoint, ir.Sort, ir.SortBy, ir.SortBits)
 
 
@@ -203,8 +200,7 @@ class _Checker:
                 self.fail(f"unknown buffer {buffer}")
             if kind in _OF_INTEGERS and not buffer.type.is_integer:
                 self.fail(f"{buffer} is searched or sorted but not of integers")
-        if kind in _SPECIAL:
-            self.special(statement)
+        self.special(statement)
         for name, of in OPERANDS[kind].items():
             operand = getattr(statement, name)
             type_: Type = getattr(statement, of).type if isinstance(of, str) else of
@@ -212,8 +208,7 @@ class _Checker:
                 self.bind(operand, type_)
             else:
                 self.expr(operand, type_, f"the {name} of {kind.__name__}")
-        if kind in _NESTING:
-            self.control(statement)
+        self.control(statement)
 
     def special(self, statement: ir.Stmt) -> None:
         """Check what the table does not say of a statement."""

@@ -1,15 +1,16 @@
-"""Reductions: statements that do nothing but add to an entry or a cell (or multiply it, ...). A pass keeps
-their sum in another place, or in several, and adds that to the original place when it is done."""
+"""Reductions: statements that do nothing but add to an entry of an array (or multiply it, ...). A pass
+keeps their sum in another place, or in several, and adds that to the entry when it is done."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from functools import partial, reduce
 
 from finchlang.base.records import record
 from finchlang.host import ir
 from finchlang.host.construct import op
-from finchlang.host.rewrite import arrays, changing, expressions, nested, variables, walk
+from finchlang.host.rewrite import arrays, expressions, nested, variables, walk
 
 #: The neutral element of each operator whose reductions may be split; parts are combined in any order.
 #: Products of floats are not among them: a part may overflow, or become 0, though the whole does not.
@@ -31,7 +32,7 @@ class Reduction:
         return self.before.variable
 
     @property
-    def place(self) -> Place:
+    def place(self) -> tuple[ir.Buffer, ir.Expr]:
         """Where the sum is kept."""
         return self.before.buffer, self.before.index
 
@@ -78,48 +79,10 @@ class Uses:
         return Reduction(before, after, sum.name)
 
 
-def directly_in(loop: ir.ForLoop) -> Iterator[Reduction]:
-    """The reductions directly in the body of `loop`, each the only use of its array, and at the same place
-    in all steps."""
-    inside = changing(loop)
-    fixed = [
-        s
-        for s in loop.body.statements
-        if isinstance(s, ir.Load) and inside.isdisjoint(variables(s.index))
-    ]
-    uses = Uses(loop) if fixed else None
-    for before in fixed:
-        match uses and uses.reductions(before.buffer):
-            case [reduction] if reduction.before is before:
-                yield reduction
-
-
-#: a cell, or an entry of an array
-Place = ir.Cell | tuple[ir.Buffer, ir.Expr]
-
-
-def combined(operator: str, place: Place, parts: Sequence[Place]) -> list[ir.Stmt]:
-    """Statements that add `parts` to the sum at `place`, in pairs, so that additions do not wait for each
-    other in a chain."""
-    reads = [read(p, name) for p, name in ((place, "total"), *((p, "part") for p in parts))]
-    total, *values = (r.variable for r in reads)
-    return [*reads, write(place, op(operator, total, _pairwise(operator, values)))]
-
-
-def read(place: Place, name: str) -> ir.Get | ir.Load:
-    """The statement that binds a variable of this name to the content of `place`."""
-    if isinstance(place, ir.Cell):
-        return ir.Get(ir.Var(name, place.type), place)
-    return ir.Load(ir.Var(name, place[0].type), *place)
-
-
-def write(place: Place, value: ir.Expr) -> ir.Stmt:
-    """The statement that puts `value` at `place`."""
-    return ir.Set(place, value) if isinstance(place, ir.Cell) else ir.Store(*place, value)
-
-
-def _pairwise(operator: str, exprs: Sequence[ir.Expr]) -> ir.Expr:
-    if len(exprs) == 1:
-        return exprs[0]
-    half = len(exprs) // 2
-    return op(operator, _pairwise(operator, exprs[:half]), _pairwise(operator, exprs[half:]))
+def combined(
+    operator: str, place: tuple[ir.Buffer, ir.Expr], parts: Sequence[ir.Get | ir.Load]
+) -> list[ir.Stmt]:
+    """Statements that read `parts` and add them to the entry at `place`."""
+    reads = [ir.Load(ir.Var("total", place[0].type), *place), *parts]
+    values: list[ir.Expr] = [read.variable for read in reads]
+    return [*reads, ir.Store(*place, reduce(partial(op, operator), values))]

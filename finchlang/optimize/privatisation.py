@@ -92,7 +92,8 @@ def _privatised(loop: ir.Stmt, innermost: set[int], own: Private) -> list[ir.Stm
 
 def _added(buffer: ir.Buffer, parts: list[ir.Buffer], room: ir.Expr) -> ir.ForLoop:
     i = ir.Var("i", Int64)
-    body = combined(OPERATOR, (buffer, i), [(part, i) for part in parts])
+    reads = [ir.Load(ir.Var("part", part.type), part, i) for part in parts]
+    body = combined(OPERATOR, (buffer, i), reads)
     return ir.ForLoop(i, ZERO, sub(room, 1), ir.Code(tuple(body)))
 
 

@@ -15,7 +15,7 @@ from dataclasses import replace
 from finchlang.host import ir
 from finchlang.host.construct import compare, const
 from finchlang.host.rewrite import changing, is_heavy, rewrite, scoped, variables
-from finchlang.optimize.accumulation import NEUTRAL, Reduction, combined, directly_in
+from finchlang.optimize.accumulation import NEUTRAL, Reduction, Uses, combined
 
 
 def expand_scalars(residual: ir.Residual) -> ir.Residual:
@@ -36,17 +36,22 @@ def expand_scalars(residual: ir.Residual) -> ir.Residual:
 
 
 def _expandable(loop: ir.ForLoop, around: ir.ForLoop | ir.WhileLoop) -> Iterator[Reduction]:
-    if not is_heavy(loop.body):
-        changed = changing(around)
-        for found in directly_in(loop):
-            if changed.isdisjoint(variables(found.before.index)):
-                yield found
+    """The reductions directly in the body of `loop`, each the only use of its array, and at the same place
+    in all steps of the loop around it."""
+    changed, body = changing(around), () if is_heavy(loop.body) else loop.body.statements
+    loads = [s for s in body if isinstance(s, ir.Load) and changed.isdisjoint(variables(s.index))]
+    uses = Uses(loop) if loads else None
+    for before in loads:
+        match uses and uses.reductions(before.buffer):
+            case [reduction] if reduction.before is before:
+                yield reduction
 
 
 def _apart(loop: ir.Stmt, found: Reduction) -> list[ir.Stmt]:
     assert isinstance(loop, ir.ForLoop)
     part = ir.Cell("part", found.variable.type)
-    add_part = ir.Code(tuple(combined(found.operator, found.place, [part])))
+    read = ir.Get(ir.Var("part", part.type), part)
+    add_part = ir.Code(tuple(combined(found.operator, found.place, [read])))
     moved = {
         id(found.before): ir.Get(found.variable, part),
         id(found.after): ir.Set(part, found.after.value),
