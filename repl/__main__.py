@@ -109,13 +109,11 @@ def parse(arguments: list[str]) -> Namespace:
     name = options.file
     is_word = name not in (None, "-") and not os.path.splitext(name)[1]
     if options.e is None and is_word and not os.path.exists(name):
-        from difflib import get_close_matches
+        from finchlang.base.errors import did_you_mean
 
-        near = get_close_matches(name, COMMANDS, 1)
-        parser.error(
-            f"`{name}` is neither a command nor a file"
-            + (f"; did you mean `finch {near[0]}`?" if near else "")
-        )
+        near = did_you_mean(name, COMMANDS)
+        guess = f"; did you mean `finch {near.code}`?" if near else ""
+        parser.error(f"`{name}` is neither a command nor a file{guess}")
     return options
 
 

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import json
-import math
 import os
 import sys
 import time
 from argparse import Namespace
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext, suppress
 from functools import partial
 from importlib.resources import files
-from itertools import chain, zip_longest
-from random import Random
 from textwrap import dedent, indent
 from typing import TYPE_CHECKING, Any
 
@@ -45,8 +41,6 @@ if TYPE_CHECKING:
 
 #: commands that print by `write` alone, which first clears the line of progress
 QUIET = ("run", "show", "diff", "replay")
-#: `finch diff --formats any` tries so many formats, or as many as `--cases` says if these are more
-FORMATS = 20
 GREETING = f"{BANNER}\n:help helps, Ctrl-D leaves."
 
 
@@ -316,11 +310,10 @@ def diff(options: Namespace) -> int:
 def _cases(
     options: Namespace, text: str, ways: Sequence[Way], apart: Comparer, chosen: dict[str, Any]
 ) -> int:
-    """Compare a script on generated data, and in other formats in turn with these; the shortest case that
-    differs is reduced."""
-    from finchlang.testing.data import Data
+    """Compare a script on generated data, and in other formats too; the shortest case that differs is
+    reduced."""
+    from finchlang.testing.cases import compare_cases
 
-    data, is_any = Data(text, options.file, options.args), options.formats == "any"
     lines: list[str] = []
 
     def say(line: str) -> None:
@@ -329,43 +322,9 @@ def _cases(
             write(f"{line}\n")
             flush()
 
-    formats = [*data.formats()] if is_any else []
-    if (every := len(formats)) > (most := max(FORMATS, options.cases)):
-        formats = Random(options.seed).sample(formats, most)
-        say(f"{most} of {every} formats are tried; `--cases {every}` tries all of them")
-    seeds = range(options.seed, options.seed + (options.cases or 10))
-    total, counts, first = len(formats) + len(seeds), Counter[str](), None
-    minutes = options.minutes or (math.inf if options.cases else 1)
-    end = time.monotonic() + 60 * minutes
-    draw = partial(data.case, is_any=is_any, is_finite=bool(options.against))
-    cases: Iterator[Any] = filter(None, chain.from_iterable(zip_longest(formats, map(draw, seeds))))
-    while (case := next(cases, None)) is not None:
-        if time.monotonic() > end:
-            say(f"{counts.total()} of {total} cases were compared within {minutes:g} minutes")
-            break
-        told(f"case {counts.total() + 1} of {total}")
-        own = tuple(w for w in ways if case.is_small or w.engine != "denote") or tuple(ways)
-        try:
-            found = apart.compare(case.text, own, **chosen)
-        except FinchError as error:
-            counts[error.kind] += 1
-            say(f"{case.what}: {error.message}")
-            continue
-        if not found.agrees:
-            counts["differs"] += 1
-            say(f"{case.what}: {found.report}")
-            if first is None or len(case.text) < len(first[0].text):
-                first = case, own
-        elif found.errors:
-            wrong = found.errors[found.engines[-1]]
-            if wrong.kind in ("dimension", "bounds") and case.seed is not None:  # by its sizes
-                cases = chain([draw(case.seed, keeps_sizes=True)], cases)
-                continue
-            counts[wrong.kind] += 1
-            say(f"{case.what}: {wrong.kind} error: {wrong.message}")
-        else:
-            counts["agree"] += 1
-    told("")
+    own = {name: getattr(options, name) for name in ("cases", "seed", "minutes")}
+    is_any = options.formats == "any"
+    counts, first = compare_cases(text, ways, apart, chosen, say, told, is_any=is_any, **own)
     if options.json:
         write(json.dumps({"cases": counts.total(), "counts": counts, "told": lines}) + "\n")
     else:
@@ -374,7 +333,7 @@ def _cases(
     if first is None:
         return SUCCESS
     if options.seconds > 0 or options.save:
-        _reduced(options, first[0].text, first[1], apart, chosen)
+        _reduced(options, *first, apart, chosen)
     return USER_ERROR
 
 
@@ -412,16 +371,13 @@ def _reduced(
     apart: Comparer,
     chosen: dict[str, Any],
 ) -> None:
-    """Reduce a script on which ways differ, and print or save it as a file for `finch replay`, with the
-    stage to blame."""
+    """Print or save what is left of a script on which ways differ, for `finch replay`."""
     from finchlang.base.paths import replace_text
-    from finchlang.testing.fuzz import small_text
-    from finchlang.testing.replay import replay_text
+    from finchlang.testing.cases import reduced
 
-    small, why = small_text(text, tuple(ways), options.seconds, apart, **chosen)
-    if not str(why):  # it does not differ
+    shown = reduced(text, ways, options.seconds, apart, options.against, chosen)
+    if not shown:
         return
-    shown = replay_text(small, ways, str(why), options.against)
     if options.save:
         replace_text(options.save, shown)
     elif not options.json:
@@ -458,34 +414,26 @@ def _look(options: Namespace, engine: str, observer: Observer | None = None) -> 
 
 def fmt(options: Namespace) -> int:
     """`finch fmt FILE...`: format files, or with `--check` print the names of those that are not."""
-    status = SUCCESS
-    for path in options.files:
-        try:
-            is_same = _format(path, options.check)
-        except FinchError as error:
-            status = report(error)
-        else:
-            if options.check and not is_same:
-                write(f"{path}\n")
-                status = USER_ERROR
-    return status
-
-
-def _format(path: str, is_check: bool) -> bool:
-    """Format a file, unless it is only to be checked; returns whether it was formatted before. Raises
-    FinchError."""
     from finchlang.base.paths import read_script, replace_text
     from finchlang.text.formatter import formatted
 
-    text = read_script(path, newline="")
-    done = formatted(text, path)
-    if "\r\n" in text:
-        done = done.replace("\n", "\r\n")
-    if path == "-" and not is_check:
-        write(done)
-    elif done != text and not is_check:
-        replace_text(path, done)
-    return done == text
+    status = SUCCESS
+    for path in options.files:
+        try:
+            text = read_script(path, newline="")
+            done = formatted(text, path)
+            if "\r\n" in text:
+                done = done.replace("\n", "\r\n")
+            if options.check and done != text:
+                write(f"{path}\n")
+                status = USER_ERROR
+            elif path == "-" and not options.check:
+                write(done)
+            elif done != text:
+                replace_text(path, done)
+        except FinchError as error:
+            status = report(error)
+    return status
 
 
 def lsp(options: Namespace) -> int:

@@ -11,10 +11,9 @@ import time
 from argparse import ArgumentError, ArgumentParser
 from collections.abc import Callable
 from contextlib import redirect_stdout, suppress
-from difflib import get_close_matches
 from typing import Any
 
-from finchlang.base.errors import FinchError
+from finchlang.base.errors import FinchError, did_you_mean
 from finchlang.base.paths import read_script, replace_text
 from finchlang.functions.unit import Unit
 from finchlang.python.session import Session
@@ -55,9 +54,9 @@ def obey(conversation: Conversation, text: str) -> None:
         word, argument = "help", text[1:]
     command = _COMMANDS.get(word)
     if command is None:
-        near = get_close_matches(word, _COMMANDS, 1)
+        near = did_you_mean(word, _COMMANDS)
         names = ", ".join(f":{name}" for name in _COMMANDS)
-        hint = f"did you mean `:{near[0]}`?" if near else f"there are {names}"
+        hint = f"did you mean `:{near.code}`?" if near else f"there are {names}"
         hint = other_words("prompt").get(word, hint)
         raise FinchError("unknown name", f"there is no command `:{word}`", hint=hint)
     command(conversation, argument.strip())

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from finchlang.base.errors import number_of
 from finchlang.calls.arguments import VALUE
 from finchlang.calls.runner import KernelEvent
 from finchlang.host import ir
@@ -145,7 +146,7 @@ class Guide:
         """What the whole page shows, and its parts with their steps."""
         passes = sum(step["kind"] == "pass" for step in steps)
         lead = "These steps turn your loops over all places into loops over stored entries."
-        last, lines = len(steps) - 1, _counted(len(residual), "line")
+        last, lines = len(steps) - 1, number_of(len(residual), "line")
         parts = [
             ["Prepare", 1, passes, "Sizes and the order of loops are settled."],
             ["Lower", passes + 1, last - 1, "Each step applies one rule."],
@@ -157,18 +158,14 @@ class Guide:
         """What is left, and how many entries a run has visited."""
         heads = [line[0].split(None, 1)[0] for line in residual if line[0].strip()]
         loops = sum(head in ("for", "while") for head in heads)
-        lines = _counted(len(residual), "line")
-        told = [f"This is the program that is left to run: {lines} with {_counted(loops, 'loop')}."]
+        lines = number_of(len(residual), "line")
+        told = [
+            f"This is the program that is left to run: {lines} with {number_of(loops, 'loop')}."
+        ]
         for t in self.tensors:
             if t["written"] or not t["visited"] or t["stored"] == t["places"]:
                 continue
-            least = "" if t["whole"] else "at least "
-            told.append(
-                f"It reads {least}{t['visited']} of the {_counted(t['places'], 'place')} of `{t['name']}`, "
-                f"of which {t['stored']} are stored."
-            )
+            least, places = "" if t["whole"] else "at least ", number_of(t["places"], "place")
+            read = f"It reads {least}{t['visited']} of the {places} of `{t['name']}`"
+            told.append(f"{read}, of which {t['stored']} are stored.")
         return " ".join(told)
-
-
-def _counted(number: int, one: str) -> str:
-    return f"{number} {one if number == 1 else one + 's'}"

@@ -7,10 +7,10 @@ from argparse import Namespace
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from difflib import SequenceMatcher, get_close_matches
+from difflib import SequenceMatcher
 from typing import Any
 
-from finchlang.base.errors import FinchError, number_of
+from finchlang.base.errors import FinchError, did_you_mean, number_of
 from finchlang.calls.runner import KernelEvent, Observer
 from finchlang.functions.unit_rules import ALL
 from finchlang.host.engine import Applied, EventKind
@@ -47,8 +47,8 @@ class Chosen:
         rules = frozenset(options.rule or ())
         known = {name for rule in ALL for name in (rule.name, *rule.steps)}
         for name in sorted(rules - known):
-            near = get_close_matches(name, known, 1)
-            hint = f"`--rule {near[0]}`" if near else "`finch rules` lists them"
+            near = did_you_mean(name, known)
+            hint = f"`--rule {near.code}`" if near else "`finch rules` lists them"
             raise FinchError("unknown name", f"there is no rule `{name}`", hint=hint)
         chosen = Chosen(options.all, options.kernel, rules, options.steps or (1, MANY), colours)
         if options.steps is None and not rules:
