@@ -22,7 +22,7 @@ from finchlang.denote.bindings import (
 from finchlang.denote.check_lifecycle import check_life_cycle
 from finchlang.denote.extents import Environment, Equations, Late
 from finchlang.denote.index_modifiers import summands
-from finchlang.denote.numpy_operators import COMPARISONS, MEANINGS, Meaning, apply, is_kept
+from finchlang.denote.numpy_operators import COMPARISONS, MEANINGS, Meaning, apply, common, is_kept
 from finchlang.denote.references import Named, Places, needed
 from finchlang.denote.shape_arithmetic import Bounds, tensors_of
 from finchlang.denote.static_checks import settled
@@ -134,7 +134,7 @@ class Denotation(Places):
             case ast.Declare():
                 self.declare(node, env, rest)
             case ast.Assign(target, op, value):
-                if not self.decided or target.tensor not in self.decided:
+                if target.tensor not in self.decided or not self.leaves(node, env):
                     self.assign(target, op, self.value(value, env), env)
             case ast.Freeze() | ast.Thaw() | ast.Yield():
                 pass
@@ -160,6 +160,17 @@ class Denotation(Places):
         """The scalars whose value their operator gives back now, whatever is reduced into them."""
         arrays = [(name, op, self.arrays[name.name]) for name, op in reduced]
         return {name for name, op, a in arrays if is_kept(op, a.data[()], a.type.dtype)}
+
+    def leaves(self, node: Any, env: Environment) -> bool:
+        """Whether an update leaves a decided scalar as it is: in a wider type others may decide it."""
+        array = self.array(node.target.tensor)
+        try:
+            value = self.value(node.value, env)
+        except FinchError:
+            return True  # not needed
+        if not isinstance(value, (Number, Failed)):
+            return True
+        return is_kept(node.op, array.data[()], common(array.type.dtype, value.value.dtype))
 
     def holds(self, condition: ast.Node, env: Environment) -> bool:
         value = needed(self.value(condition, env), condition)
