@@ -91,26 +91,20 @@ class Region(Joint):
             ]
         looks = code.disjunction(*(c for c, node in options if not isinstance(node, Run)))
         runs = (when, partial(self._moved_in, choices, _as_run))
-        look = partial(self._moved_in, choices, as_lookup)
-        if self._are_values(best):
-            look = partial(self._read_once, best, choices)
-        lookups = code.op("and", when, looks), look
+        look = partial(self._read_once, best, choices)
         if all(map(_is_of_runs, choices)):
             return [runs]
         if looks is when or looks is code.TRUE or _varies(best) or not all(map(_runs, choices)):
             return [(when, look)]
-        return [lookups, runs]
-
-    def _are_values(self, node: ast.Node) -> bool:
-        """Whether values of operands may stand for them: none decides an expression by its structure."""
-        return not any(isinstance(n, ast.Call) and self.is_decided(n) for n in trees.walk(node))
+        return [(code.op("and", when, looks), look), runs]
 
     def _read_once(self, best: ast.Node, choices: list[Choice]) -> ast.Node:
-        """The loop with the numbers of `best` that are the same at all coordinates read before it; if there
-        are none, with the choices made at each coordinate."""
+        """The loop with the numbers of `best` that are the same at all coordinates read before it, if none
+        decides by its structure; else with the choices made at each coordinate."""
         there: dict[int, ast.Node] = {}
         point = Point(self.machine, self.term, self.state, [])
-        for access in accesses_in(best):
+        are_decided = any(isinstance(n, ast.Call) and self.is_decided(n) for n in trees.walk(best))
+        for access in () if are_decided else accesses_in(best):
             choice: Any = access.tensor
             if choice in choices and _is_of_runs(choice) and not access.may_miss:
                 payload = put_in(access, _as_run(choice).body, True)
