@@ -312,11 +312,11 @@ class RememberingHost(ExecutingHost):
         action()
 
     def _once(self, derive: Callable[[], Any]) -> Callable[[], Any]:
-        """A function that does and returns what `derive` does, but calls it the first time only; failures
-        and floats are then as they are where this is asked for, which may be rounds before."""
+        """A function that does and returns what `derive` does, but calls it the first time only; failures,
+        floats and facts are then as they are where this is asked for, which may be rounds before."""
         noted: list[Body] | None = None
         answer: Any = None
-        here = self.note, self.is_exact, self.depth
+        here = self.note, self.is_exact, self.depth, self.facts
 
         def run() -> Any:
             nonlocal noted, answer
@@ -325,12 +325,10 @@ class RememberingHost(ExecutingHost):
                     action()
                 return answer
             around, self._noted = self._noted, []
-            now, (self.note, self.is_exact, self.depth) = (
-                (self.note, self.is_exact, self.depth),
-                here,
-            )
+            now = self.note, self.is_exact, self.depth, self.facts
+            self.note, self.is_exact, self.depth, self.facts = here
             answer = derive()
-            self.note, self.is_exact, self.depth = now
+            self.note, self.is_exact, self.depth, self.facts = now
             noted, self._noted = self._noted, around
             return answer
 

@@ -309,6 +309,24 @@ def test_what_is_remembered_is_derived_once() -> None:
     assert derived == {"body": 2, "early": 2, "late": 2}
 
 
+def known_in_an_arm(s: Sample) -> None:
+    """A loop, without steps in the first round, in an arm whose condition is asked again."""
+    host, n, total = s.host, s.input("n"), s.output(ZERO)
+    is_positive = op("gt", n, 0)
+
+    def inner(_: Expr) -> None:
+        host.branch(is_positive, lambda: s.add_to(total, 1), lambda: s.add_to(total, 100))
+
+    def outer(i: Expr) -> None:
+        host.branch(is_positive, lambda: host.count(ONE, op("sub", i, ONE), inner))
+
+    host.count(ONE, n, outer)
+
+
+def test_what_is_known_in_an_arm_is_known_where_it_is_derived_later() -> None:
+    assert everywhere(Program(known_in_an_arm), [], 3).outputs[0] == 3
+
+
 def test_what_is_apart_changes_the_cells_and_buffers_around() -> None:
     x = np.arange(1.0, 96.0)
     done = everywhere(Program(programs.in_batches), [x, np.zeros(0, np.float32)], 95, rtol=1e-12)
