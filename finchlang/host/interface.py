@@ -5,13 +5,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from functools import partial
 
 from finchlang.base.errors import Span
 from finchlang.host import construct as code, ir
-from finchlang.host.facts import Facts, facts_of, reduced
-from finchlang.host.ir import Buffer, Cell, Const, Expr, Stmt, Var
+from finchlang.host.ir import Buffer, Cell, Const, Expr, Op, Stmt, Var
 from finchlang.syntax.types import Bool, Int64, Type
 
 #: what is known of a variable, if anything; the body of a branch or loop, and of a counted loop; values and
@@ -22,6 +21,10 @@ Turn = Callable[[Expr], None]
 Exprs = tuple[Expr, ...]
 Cells = tuple[Cell, ...]
 Shared = Callable[[Exprs, Cells], None]
+#: conditions, and whether they hold
+Facts = Mapping[Expr, bool]
+
+_COMPLEMENTS = {"eq": "ne", "ne": "eq", "lt": "ge", "ge": "lt", "gt": "le", "le": "gt"}
 
 
 class Host(ABC):
@@ -179,8 +182,10 @@ class Host(ABC):
     def knowing(self, facts: Facts, body: Body) -> None:
         """Run `body`, where just these facts are known."""
         around, self.facts = self.facts, facts
-        body()
-        self.facts = around
+        try:
+            body()
+        finally:  # a failure may be caught around
+            self.facts = around
 
     def only_if(
         self,
@@ -228,3 +233,27 @@ def fail_unless(
 def bit_length(host: Host, number: Expr) -> Expr:
     """How many bits `number` (Int64) has; 0 if it is not positive. Takes the same time for all numbers."""
     return host.let(code.op("bits", number), "bits", lower=code.ZERO)
+
+
+def facts_of(condition: Expr, holds: bool) -> Iterator[tuple[Expr, bool]]:
+    """What follows from a condition that holds, or that does not."""
+    yield condition, holds
+    match condition:
+        case Op(name="not", args=(inner,)):
+            yield from facts_of(inner, not holds)
+        case Op(name="and" | "or" as name, args=parts) if (name == "and") is holds:
+            for part in parts:
+                yield from facts_of(part, holds)
+        case Op(name=name, args=(one, other)) if name in _COMPLEMENTS and not one.type.is_float:
+            yield code.op(_COMPLEMENTS[name], one, other), not holds
+
+
+def reduced(condition: Expr, facts: Facts) -> Expr:
+    """A condition as it is where the facts are known."""
+    if isinstance(condition, Const) or not facts:
+        return condition
+    if condition in facts:
+        return code.TRUE if facts[condition] else code.FALSE
+    if isinstance(condition, Op) and condition.name in ("and", "or", "not"):
+        return code.op(condition.name, *(reduced(part, facts) for part in condition.args))
+    return condition
