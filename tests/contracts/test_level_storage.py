@@ -263,7 +263,7 @@ def test_between_any_two_formats(source: str) -> None:
         ("Dense(SparseInterval(Element(0.0)))", "second run"),
         ("LowerTriangular(Element(0.0))", "no place for an entry at (1, 2)"),
         ("Symmetric(Element(0.0))", "not symmetric"),
-        ("SparseList(Element(0.0))", "1 dimensions"),
+        ("SparseList(Element(0.0))", "has 1 dimension, "),
         ("Dense(SparseList(Element(0)))", "cannot store Float64"),
         ("Dense(SparseList(Element(false)))", "cannot store Float64"),
     ],
