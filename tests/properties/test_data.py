@@ -123,7 +123,7 @@ def files(tmp_path: Path) -> tuple[str, str]:
 def test_any_format_is_tried_and_refusals_are_named(
     files: tuple[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("finchlang.repl.commands.FORMATS", 100)
+    monkeypatch.setattr("finchlang.testing.cases.FORMATS", 100)
     assert main(["diff", files[0], "--formats", "any", "--cases", "3", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["cases"] == len([*Data(SUM).formats()]) + 3 and "differs" not in told["counts"]
@@ -134,7 +134,7 @@ def test_any_format_is_tried_and_refusals_are_named(
 def test_of_many_formats_some_are_tried(
     files: tuple[str, str], capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("finchlang.repl.commands.FORMATS", 4)
+    monkeypatch.setattr("finchlang.testing.cases.FORMATS", 4)
     command = ["diff", files[0], "--formats", "any", "--cases", "3", "--engines", "interpret"]
     assert main([*command, "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
