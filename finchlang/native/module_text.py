@@ -98,17 +98,15 @@ class Module:
     def short_loop(self, is_straight: bool, scatters: bool, stores: bool) -> str:
         """A hint for a loop that often has few steps: one vector at a time, the last one with lanes masked
         out where the processor can do that. That saves branches that depend on the length and cannot be
-        predicted; so one without loops or branches is unrolled twice, not 8 times (a stored triangle used
-        twice takes 0.65 of the time). A loop that `scatters` is not vectorised: to clear the entries of a
-        short column would take twice the time. One that `stores` one entry after the other masks out no
-        lanes, since loads would wait for such stores: copies would take 1.6 times as long, y = A x by the
-        columns of a band of 5 2.5 times.
+        predicted. A loop that `scatters` is not vectorised: to clear the entries of a short column would
+        take twice the time; one without loops or branches is unrolled twice, not 8 times (a stored triangle
+        used twice takes 0.65 of the time). One that `stores` one entry after the other masks out no lanes,
+        since loads would wait for such stores: copies would take 1.6 times as long, y = A x by the columns
+        of a band of 5 2.5 times.
         """
         hints = {"vectorize_predicate_enable": "i1 1"} if has_masks() and not stores else {}
         if scatters:
-            hints = {"vectorize_enable": "i1 0"}
-        if is_straight:
-            hints["unroll_count"] = "i32 2"
+            hints = {"vectorize_enable": "i1 0"} | ({"unroll_count": "i32 2"} if is_straight else {})
         return self.loop_hint(interleave_count="i32 1", **hints)
 
     def text(self) -> str:
