@@ -27,7 +27,7 @@ test: $(INSTALLED)  ## the whole suite
 	$(BIN)/python -u -m pytest -n logical --dist worksteal $(PYTEST_ARGS)
 
 # What finds most faults in least time (`tests/campaigns/mutate.py` says which), with no native code optimised.
-quick: $(INSTALLED)  ## a part of the suite, in less than a minute
+quick: $(INSTALLED)  ## a part of the suite, in less than two minutes
 	$(BIN)/python -u -m pytest -q -n logical --dist worksteal -m "not slow" \
 	    $(QUICK:%=tests/%.py) $(PYTEST_ARGS)
 
