@@ -327,9 +327,8 @@ class Runner:
         results = self.denote(node.program, bound, functions, declared=declared, stored=stored)
         written = [at for at, name in enumerate(tensors) if name in results]
         check_outputs(list(tensors), list(tensors.values()), written)
-        memories = dict[
-            str, Any
-        ]()  # all of them, before one is changed: a format may refuse its values
+        # all of them, before one is changed: a format may refuse its values
+        memories: dict[str, Any] = {}
         for name, dense in results.items():
             is_made = name in declared or not tensors[name][KIND].is_undeclared
             memories[name] = memory_of(dense, tensors[name], stored[name]) if is_made else None
