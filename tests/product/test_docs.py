@@ -25,7 +25,7 @@ from finchlang.tensors import formats
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs").rglob("*.md"))
-README = ROOT / "README.md"
+README, CONTRIBUTING = ROOT / "README.md", ROOT / "CONTRIBUTING.md"
 REFERENCES = sorted((ROOT / "grammar").glob("*.md"))
 FENCE = re.compile(r"^```(finch|python|text|error|sh|julia)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -190,10 +190,10 @@ def test_lines_of_the_command_are_understood() -> None:
 
 
 def paragraphs(text: str) -> list[str]:
-    """The paragraphs of a page: without headings, tables, code and lists."""
-    text = FENCED.sub("", text)
-    parts = [part.strip("\n") for part in text.split("\n\n")]
-    return [part for part in parts if part and not re.match(r"[#|<]|    |- |\d+\. ", part)]
+    """The paragraphs and items of lists of a page: without headings, tables and code."""
+    text = re.sub(r"^#.*\n|^\|.*\n", "\n", FENCED.sub("", text), flags=re.MULTILINE)
+    parts = [part.strip("\n") for part in re.split(r"\n\n|\n(?=\s*(?:- |\d+\. ))", text)]
+    return [part for part in parts if part and not re.match(r"<|    ", part)]
 
 
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
@@ -201,7 +201,9 @@ FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 WORDS = 60
 
 
-@pytest.mark.parametrize("page", [README, *PAGES, *REFERENCES], ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "page", [README, CONTRIBUTING, *PAGES, *REFERENCES], ids=lambda path: path.stem
+)
 def test_paragraphs_are_short_and_begin_with_their_subject(page: Path) -> None:
     said = paragraphs(page.read_text("utf-8"))
     long = [part[:60] for part in said if len(part.split()) > WORDS]
