@@ -1,5 +1,5 @@
 """A cache on disk that outlives a process, in a directory that only its owner may write; files that are
-not ours or are damaged count as misses."""
+not ours or are damaged count as misses. And records of ours as data, from which only such can be made."""
 
 from __future__ import annotations
 
@@ -9,9 +9,13 @@ import os
 import random
 import stat
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields
 from functools import cache
 from pathlib import Path
+from typing import Any
+
+from finchlang.base.errors import Source, Span
 
 _MAGIC = b"finchlang cache\n"
 _DIGEST = hashlib.sha256().digest_size
@@ -171,3 +175,75 @@ def default_cache() -> DiskCache | None:
 def _cache_in(directory: Path) -> DiskCache:
     """One object for each directory, so that it need not be scanned again for each kernel."""
     return DiskCache(directory)
+
+
+# ---------------------------------------------------------------------------------- records as data
+
+#: values that are written otherwise than records, by a name: their class, how they are written, and read
+Others = Mapping[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]]
+_ATOMS = frozenset((bool, int, float, str, type(None)))
+
+
+@cache
+def _fields(kind: Any) -> tuple[str, ...]:
+    return tuple(field.name for field in fields(kind))
+
+
+class Coding:
+    """Records of `kinds`, by their names, as data for JSON and back: a record is a dictionary from its name
+    to its parts. A span has the number of its text among `sources`, so that one read from disk is in the
+    text of this run."""
+
+    def __init__(self, kinds: Mapping[str, Any], others: Others, sources: list[Source]):
+        self.kinds, self.others, self.sources = kinds, others, sources
+
+    def takes(self, kind: Any) -> bool:
+        """Whether records of a class are written."""
+        return self.kinds.get(kind.__name__) is kind
+
+    def plain(self, thing: Any) -> Any:
+        """The data for a record. Raises TypeError for another class in it, ValueError for a span that is in
+        none of the sources."""
+        kind: Any = type(thing)
+        if kind in _ATOMS:
+            return thing
+        if kind is tuple or kind is list:
+            return [self.plain(part) for part in thing]
+        if kind is dict:
+            return {"dict": {name: self.plain(part) for name, part in thing.items()}}
+        if kind is frozenset:
+            return {"set": sorted(thing)}
+        if kind is Span:
+            ends = thing.line, thing.column, thing.end_line, thing.end_column
+            return {"Span": [self.sources.index(thing.source), *ends]}
+        if isinstance(thing, str):  # a token of Lark's
+            return str(thing)
+        for name, (other, written, _) in self.others.items():
+            if isinstance(thing, other):
+                return {name: written(thing)}
+        if not self.takes(kind):
+            raise TypeError(f"a {kind.__name__} is not kept")
+        return {kind.__name__: [self.plain(getattr(thing, name)) for name in _fields(kind)]}
+
+    def whole(self, data: Any) -> Any:
+        """The inverse of `plain`. Raises one of DAMAGED for other data."""
+        if type(data) is list:
+            return tuple([self.whole(part) for part in data])
+        if type(data) is not dict:
+            return data
+        [(name, parts)] = data.items()
+        match name:
+            case "dict":
+                return {key: self.whole(part) for key, part in parts.items()}
+            case "set":
+                return frozenset(parts)
+            case "Span":
+                return Span(self.sources[parts[0]], *parts[1:])
+        if name in self.others:
+            return self.others[name][2](parts)
+        kind = self.kinds[name]
+        return kind(**dict(zip(_fields(kind), map(self.whole, parts), strict=True)))
+
+
+#: errors that mean a miss
+DAMAGED = ValueError, TypeError, LookupError, AttributeError, RecursionError

@@ -10,8 +10,8 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
-from finchlang.base.disk_cache import default_cache, package_digest
-from finchlang.base.errors import Source, Span, source_of
+from finchlang.base.disk_cache import DAMAGED, Coding, Others, default_cache, package_digest
+from finchlang.base.errors import Source, source_of
 from finchlang.syntax import nodes as ast, traversal as trees, types
 from finchlang.text.terminals import grammar
 
@@ -20,11 +20,10 @@ KINDS: dict[str, Any] = {
     for kind in vars(ast).values()
     if isinstance(kind, type) and issubclass(kind, ast.Node)
 }
-#: errors that mean a miss
-_DAMAGED = ValueError, TypeError, LookupError, AttributeError, RecursionError
-_ATOMS = frozenset((bool, int, float, str, type(None)))
-#: the first item of lists that are no nodes
-_TUPLE, _PAIR, _MISSING, _NOTHING = range(4)
+VALUES: Others = {
+    "Nothing": (ast.Nothing, repr, {repr(v): v for v in (ast.MISSING, ast.NOTHING)}.__getitem__),
+    "Pair": (types.Pair, list, lambda parts: types.Pair(*parts)),
+}
 
 
 @lru_cache(maxsize=256)
@@ -33,13 +32,13 @@ def script_of(text: str, name: str = "<input>") -> ast.Script:
     disk, source = default_cache(), source_of(text, name)
     key = None if disk is None else _key(text)
     if disk is not None and key is not None and (content := disk.get(key)) is not None:
-        with suppress(*_DAMAGED):
+        with suppress(*DAMAGED):
             return _script(content, source)
     from finchlang.text.parse import parse_whole
 
     script = parse_whole(text, name)
     if disk is not None and key is not None:
-        with suppress(*_DAMAGED):
+        with suppress(*DAMAGED):
             content = _content(script, source)
             found = _script(content, source)
             if found == script and _content(found, source) == content:
@@ -58,47 +57,14 @@ def _key(text: str) -> str | None:
 def _content(script: ast.Script, source: Source) -> bytes:
     """A script as JSON. Raises TypeError for a tree that no parser makes."""
     with trees.EnoughFrames():
-        return json.dumps(_plain(script, source), separators=(",", ":")).encode()
+        return json.dumps(_coding(source).plain(script), separators=(",", ":")).encode()
 
 
 def _script(content: bytes, source: Source) -> ast.Script:
     """The script of some JSON. Raises one of many errors for other content."""
     with trees.EnoughFrames():
-        return _whole(json.loads(content), source)
+        return _coding(source).whole(json.loads(content))
 
 
-def _plain(thing: Any, source: Source) -> Any:
-    """A node as a list: its kind, its span, and its other fields."""
-    kind = type(thing)
-    if kind in _ATOMS:
-        return thing
-    if isinstance(thing, str):  # a token of Lark's
-        return str(thing)
-    if kind is tuple or kind is types.Pair:
-        return [_TUPLE if kind is tuple else _PAIR, *[_plain(item, source) for item in thing]]
-    if thing is ast.MISSING or thing is ast.NOTHING:
-        return [_MISSING if thing is ast.MISSING else _NOTHING]
-    span = thing.span
-    place = None
-    if KINDS.get(kind.__name__) is not kind or span is not None and span.source != source:
-        raise TypeError(f"a {kind.__name__} is not kept")
-    if span is not None:
-        place = [span.line, span.column, span.end_line, span.end_column]
-    values = [_plain(getattr(thing, n), source) for n in trees.field_names(kind)]
-    return [kind.__name__, place, *values]
-
-
-def _whole(thing: Any, source: Source) -> Any:
-    """The inverse of `_plain`."""
-    if type(thing) is not list:
-        return thing
-    first = thing[0]
-    if first in (_TUPLE, _PAIR):
-        items = [_whole(item, source) for item in thing[1:]]
-        return tuple(items) if first == _TUPLE else types.Pair(*items)
-    if first in (_MISSING, _NOTHING):
-        return ast.MISSING if first == _MISSING else ast.NOTHING
-    kind, place = KINDS[first], thing[1]
-    values = [_whole(item, source) for item in thing[2:]]
-    span = None if place is None else Span(source, *place)
-    return kind(**dict(zip(trees.field_names(kind), values, strict=True)), span=span)
+def _coding(source: Source) -> Coding:
+    return Coding(KINDS, VALUES, [source])
