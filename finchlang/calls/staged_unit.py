@@ -8,15 +8,8 @@ from typing import Any
 from finchlang.base.locks import cached_property
 from finchlang.calls.compile_cache import Signature
 from finchlang.calls.staging import Staged
+from finchlang.functions import unit_rules
 from finchlang.functions.unit import RunKernel, Unit, in_script
-from finchlang.functions.unit_rules import (
-    UNIT_RULES,
-    Kernels,
-    KernelToRun,
-    body_of,
-    run_unit,
-    types_of,
-)
 from finchlang.host import ir
 from finchlang.host.construct import const
 from finchlang.host.engine import Tracer
@@ -38,9 +31,9 @@ class StagedUnit(Staged):
     kind = "unit"
 
     @cached_property
-    def types(self) -> tuple[dict[str, Type], Kernels]:
+    def types(self) -> tuple[dict[str, Type], unit_rules.Kernels]:
         """The types of the numbers that the unit assigns, and of those of its kernels."""
-        return types_of(self.source, self._levels)
+        return unit_rules.types_of(self.source, self._levels)
 
     @property
     def result_types(self) -> dict[str, Type]:  # type: ignore[override]
@@ -62,15 +55,17 @@ class StagedUnit(Staged):
         return found
 
     @cached_property
-    def kernels(self) -> dict[RunKernel, KernelToRun]:
+    def kernels(self) -> dict[RunKernel, unit_rules.KernelToRun]:
         """The kernels as the rules of the unit run them."""
-        found: dict[RunKernel, KernelToRun] = {}
+        found: dict[RunKernel, unit_rules.KernelToRun] = {}
         for number, (node, staged) in enumerate(self.parts.items(), 1):
             of, own = dict(node.tensors), staged.signature
             slots = {name: of[script] for name, script in own.tensors.items()}
             slots |= {name: f"kernel{number}_{name}" for name in own.workspaces}
             levels, sets = staged.normalized.formats, (own.changed, own.declared)
-            found[node] = KernelToRun(staged.program, slots, levels, *sets, (*own.workspaces,))
+            found[node] = unit_rules.KernelToRun(
+                staged.program, slots, levels, *sets, (*own.workspaces,)
+            )
         return found
 
     def signed(self) -> Signature:
@@ -121,7 +116,7 @@ class StagedUnit(Staged):
         for bound in self.bounds:
             bound.enter(seen)
         unit, slots = self.source, {bound.name: bound for bound in self.bounds}
-        body = body_of(
+        body = unit_rules.body_of(
             *(unit, BodyNames(dict(self.types[0]), True), self._levels),
             slots=slots,
             fixed=frozenset(unit.fixed),
@@ -130,8 +125,8 @@ class StagedUnit(Staged):
             homes={name: seen.cell(const(n), "home") for n, name in enumerate(slots)},
         )
         try:
-            table = tuple(map(noted, UNIT_RULES))
-            run_unit(unit, body, seen, [*self._inputs.values()], table, tracer)
+            table = tuple(map(noted, unit_rules.UNIT_RULES))
+            unit_rules.run_unit(unit, body, seen, [*self._inputs.values()], table, tracer)
         finally:
             forget()
         return (

@@ -20,17 +20,8 @@ from __future__ import annotations
 import platform
 
 from finchlang.base.errors import Bug
-from finchlang.host import ir
+from finchlang.host import ir, rewrite as rewriting
 from finchlang.host.construct import ONE, sub
-from finchlang.host.rewrite import (
-    arrays,
-    changing,
-    indirect,
-    is_heavy,
-    is_straight,
-    variables,
-    walk,
-)
 from finchlang.native import library
 from finchlang.native.abi import INTERRUPTED, NO_MEMORY, OK
 from finchlang.native.emit_ops import comparison, llvm_type, memory_type
@@ -103,7 +94,7 @@ class _Function(SplitFunction):
         self.body()
         if residual.outputs:
             value = self.read_cell(residual.outputs[0])
-        inlined = "alwaysinline " if linkage and not is_heavy(residual.body) else ""
+        inlined = "alwaysinline " if linkage and not rewriting.is_heavy(residual.body) else ""
         attributes = f'{inlined}nounwind "prefer-vector-width"="512"'
         head = f"define {linkage}{result} @{residual.name}({', '.join(arguments)}) {attributes}"
         return self.finish(head, f"ret {result} {value}")
@@ -115,7 +106,7 @@ class _Function(SplitFunction):
             self.module.declarations[procedure.name] = ""
             function = _Function(self.module, procedure).procedure("internal ")
             self.module.functions.append(function)
-        self.is_wide |= not is_heavy(procedure.body)
+        self.is_wide |= not rewriting.is_heavy(procedure.body)
         return procedure.name
 
     def far(self, op: ir.Op, value: str) -> str:
@@ -217,7 +208,9 @@ class _Function(SplitFunction):
         self.loops.pop()
         self.is_walking = was_walking
         self.forget(known)
-        is_inner = bool(self.loops) and not (statement.is_endless or is_heavy(statement.body))
+        is_inner = bool(self.loops) and not (
+            statement.is_endless or rewriting.is_heavy(statement.body)
+        )
         self.spend("1")
         if is_inner:
             self.jump(test)
@@ -232,7 +225,7 @@ class _Function(SplitFunction):
     def emit_for(self, statement: ir.ForLoop) -> None:
         first, last = self.value(statement.start), self.value(statement.stop)
         with self.when(self.new(f"icmp sle i64 {first}, {last}")):
-            if not self.polls or is_heavy(statement.body):
+            if not self.polls or rewriting.is_heavy(statement.body):
                 self.count_up(statement, first, last, self.polls)
                 return
             if self.loops:
@@ -285,15 +278,18 @@ class _Function(SplitFunction):
         """Metadata for the length of `loop`: rows, runs and blocks are often short."""
         if loop.is_plain or self.is_apart:
             return self.module.loop_hint(vectorize_enable="i1 0", unroll_disable="i1 1")
-        inside, stores = changing(loop), [s for s in walk(loop.body) if isinstance(s, ir.Store)]
-        moving = any(not inside.isdisjoint(variables(store.index)) for store in stores)
-        is_simple = is_straight(loop.body)
+        inside, stores = (
+            rewriting.changing(loop),
+            [s for s in rewriting.walk(loop.body) if isinstance(s, ir.Store)],
+        )
+        moving = any(not inside.isdisjoint(rewriting.variables(store.index)) for store in stores)
+        is_simple = rewriting.is_straight(loop.body)
         if not self.is_procedure:
             is_short = self.is_walking or self.is_stored(loop.start, loop.stop)
-            if not is_short and not any(indirect(loop.body)):
+            if not is_short and not any(rewriting.indirect(loop.body)):
                 return ""
-            self.is_wide |= not is_heavy(loop.body)
-            if not moving and is_simple and any(indirect(loop.body)):
+            self.is_wide |= not rewriting.is_heavy(loop.body)
+            if not moving and is_simple and any(rewriting.indirect(loop.body)):
                 # Most time goes into loads at positions that were loaded. Gathered eight at a time with
                 # lanes masked out they take as long for one entry as for eight, and rows of a sparse matrix
                 # often have few; in a long row, a single sum would wait for each addition before the next.
@@ -302,7 +298,7 @@ class _Function(SplitFunction):
                 return self.module.loop_hint(
                     vectorize_width="i32 1", interleave_count="i32 4", unroll_disable="i1 1"
                 )
-        scatters = any(isinstance(s, ir.Store) for s in indirect(loop.body))
+        scatters = any(isinstance(s, ir.Store) for s in rewriting.indirect(loop.body))
         return self.module.short_loop(is_simple, scatters, moving)
 
     def emit_grow(self, statement: ir.Grow) -> None:
@@ -383,7 +379,7 @@ class _Function(SplitFunction):
         self.spend(length)
         name = library.procedure_name(statement)
         effects = "memory(argmem: readwrite, inaccessiblemem: readwrite)"
-        arguments = [f"ptr {self.data(buffer)}" for buffer in arrays(statement)]
+        arguments = [f"ptr {self.data(buffer)}" for buffer in rewriting.arrays(statement)]
         arguments += [f"i64 {first}", f"i64 {stop}"]
         if isinstance(statement, ir.SortBy):
             arguments.append(f"i64 {self.value(statement.bound)}")
@@ -407,10 +403,10 @@ class _Function(SplitFunction):
 def runs_along_array(loop: ir.ForLoop) -> bool:
     """Whether each step of `loop` accesses another entry of some array, so that it has at most as many
     steps as the array has entries."""
-    inside = changing(loop)
+    inside = rewriting.changing(loop)
 
     def is_fixed(expr: ir.Expr) -> bool:
-        return inside.isdisjoint(variables(expr))
+        return inside.isdisjoint(rewriting.variables(expr))
 
     def is_shifted(expr: ir.Expr) -> bool:
         """Whether `expr` is the loop's variable, or a multiple of it, plus something that does not

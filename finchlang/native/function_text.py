@@ -7,17 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from finchlang.base.errors import Bug
-from finchlang.host import construct as code, ir
+from finchlang.host import construct as code, ir, rewrite as rewriting
 from finchlang.host.noted import UndoLog
-from finchlang.host.rewrite import (
-    arrays,
-    everything,
-    exchanging,
-    is_heavy,
-    moved,
-    walk,
-    written,
-)
 from finchlang.native.abi import FAILED, NO_LOG, Failure, Layout
 from finchlang.native.emit_ops import Body, constant, emit_op, llvm_type, memory_type
 from finchlang.native.library import procedure_name
@@ -32,7 +23,7 @@ Place = ir.Cell | tuple[ir.Buffer, ir.Expr]
 
 def layout_of(residual: ir.Residual, undo_log: UndoLog = NO_LOG) -> Layout:
     """The layout of the kernel that `residual` becomes; the residual contains the undo log already."""
-    statements = [s for s in everything(residual) if not isinstance(s, ir.CallProcedure)]
+    statements = [s for s in rewriting.everything(residual) if not isinstance(s, ir.CallProcedure)]
 
     def numbers(found: Iterable[ir.Buffer]) -> tuple[int, ...]:
         chosen = set(found)
@@ -45,8 +36,8 @@ def layout_of(residual: ir.Residual, undo_log: UndoLog = NO_LOG) -> Layout:
         tuple(b.type for b in residual.buffers),
         tuple(v.type for v in residual.inputs),
         tuple(c.type for c in residual.outputs),
-        numbers(b for s in statements for b in written(s)),
-        numbers(moved(statements)),
+        numbers(b for s in statements for b in rewriting.written(s)),
+        numbers(rewriting.moved(statements)),
         tuple(
             Failure(
                 *(f.kind, f.message, tuple(v.type for v in (*f.values, *f.note)), f.span),
@@ -83,13 +74,15 @@ class FunctionText(Body):
         """`kernel` is the function on whose slots this one works, if that is another one."""
         self.module, self.residual = module, residual
         # what the function itself uses, which may be less than the procedures that it calls
-        own = [s for s in walk(residual.body) if not isinstance(s, ir.CallProcedure)]
-        self.used = {buffer for s in own for buffer in arrays(s)}
+        own = [s for s in rewriting.walk(residual.body) if not isinstance(s, ir.CallProcedure)]
+        self.used = {buffer for s in own for buffer in rewriting.arrays(s)}
         self.own = {s.cell for s in own if isinstance(s, (ir.Get, ir.Set))}
         self.homes: dict[ir.Cell, str] = {}  # the memory of cells while other functions have them
         self.layout: Layout = layout_of(residual) if kernel is None else kernel.layout
         self.exchanging: dict[ir.Buffer, ir.Buffer] = (
-            exchanging(everything(residual)) if kernel is None else kernel.exchanging
+            rewriting.exchanging(rewriting.everything(residual))
+            if kernel is None
+            else kernel.exchanging
         )
         self.failure = self.layout.failure  # the first slot of the failure area
         self.lines: list[str] = []
@@ -100,7 +93,7 @@ class FunctionText(Body):
         self.totals: dict[ir.Expr, Place] = {}  # where a variable will be written
         self.count = 0
         self.block = "start"  # the label of the block being written, "" behind the end of one
-        fails = (s for s in everything(residual) if isinstance(s, ir.Fail))
+        fails = (s for s in rewriting.everything(residual) if isinstance(s, ir.Fail))
         self.failures: dict[int, int] = (
             {id(f): number for number, f in enumerate(fails)} if kernel is None else kernel.failures
         )
@@ -116,7 +109,7 @@ class FunctionText(Body):
         self.arrays: dict[ir.Buffer, BufferAccess] = {}
         for buffer, size in residual.scratch:
             self.arrays[buffer] = BufferAccess(self.local(f"[{size} x {memory_type(buffer.type)}]"))
-        self.polls = is_heavy(residual.body)
+        self.polls = rewriting.is_heavy(residual.body)
         self.budget = self.local("i64") if self.polls else ""
         self.counter = ir.Cell("budget", Int64)  # stands for the budget where cells are passed
         if self.polls:

@@ -13,19 +13,11 @@ from finchlang.base.records import record
 from finchlang.calls.environment import Environment, Scope, assigned_names
 from finchlang.operators.operator import wrong_count
 from finchlang.operators.operator_table import Operator, node_of, operator
+from finchlang.script import unit_names
 from finchlang.script.as_unit import Units
 from finchlang.script.functions import PREDEFINED, FinchFunction
 from finchlang.script.show import kind_of
 from finchlang.script.unit_expressions import WORDS, row_of
-from finchlang.script.unit_names import (
-    ABSENT,
-    CallFrame,
-    GivenName,
-    Key,
-    NotStaged,
-    Static,
-    UnitNames,
-)
 from finchlang.script.values import plain
 from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.control_flow import RETURN, as_expression, flat, ways
@@ -107,7 +99,7 @@ def closed(function: FinchFunction, within: tuple[FinchFunction, ...]) -> Closed
     closing = _Closing(function.definition, function.scope, function.parent, (*within, function))
     try:
         found = trees.replace(closing.operation(), laws=function.laws)
-    except NotStaged as refusal:
+    except unit_names.NotStaged as refusal:
         raise FinchError("type", refusal.message, refusal.span, _ALLOWED) from None
     if known is not None and known.operation == found:
         found = known.operation  # comparing one object with itself is quick
@@ -118,7 +110,7 @@ def closed(function: FinchFunction, within: tuple[FinchFunction, ...]) -> Closed
     return made
 
 
-class _Names(UnitNames):
+class _Names(unit_names.UnitNames):
     """What names mean in a function that becomes an operator: numbers of its own, under their names, and
     known values of what is around it; names of functions around it are further arguments."""
 
@@ -126,7 +118,7 @@ class _Names(UnitNames):
         super().__init__(environment)
         self.closing = closing
 
-    def key(self, name: str, frame: CallFrame | Environment) -> Key:
+    def key(self, name: str, frame: unit_names.CallFrame | Environment) -> unit_names.Key:
         key = super().key(name, frame)
         closing = self.closing
         if key in self.given and closing.is_free(name):
@@ -134,9 +126,11 @@ class _Names(UnitNames):
             self.values[key] = ast.Variable(name)
         return key
 
-    def take(self, name: str, key: Key, owner: Environment, around: Environment | None) -> None:
+    def take(
+        self, name: str, key: unit_names.Key, owner: Environment, around: Environment | None
+    ) -> None:
         value = owner.values.get(name)
-        self.given[key] = GivenName(name, lambda _: owner.values, key, ABSENT)
+        self.given[key] = unit_names.GivenName(name, lambda _: owner.values, key, unit_names.ABSENT)
         if self.closing.is_free(name):
             return
         self.closing.uses.append((owner.values, name, value))
@@ -146,15 +140,15 @@ class _Names(UnitNames):
             named = None if type_of_value(held) is type else type.name
             self.values[key] = self.given[key].meaning = ast.Literal(held, named)
         elif value is not None:
-            self.values[key] = self.given[key].meaning = Static(value)
+            self.values[key] = self.given[key].meaning = unit_names.Static(value)
 
-    def unset(self, key: Key, span: Span | None) -> FinchError:
+    def unset(self, key: unit_names.Key, span: Span | None) -> FinchError:
         if key not in self.given:
             return super().unset(key, span)
         guess = did_you_mean(key[1], {*self.closing.own, *PREDEFINED})
         return explained(FinchError("unknown name", f"`{key[1]}` is not defined", span, guess))
 
-    def bound(self, key: Key, span: Span | None) -> ast.Variable:
+    def bound(self, key: unit_names.Key, span: Span | None) -> ast.Variable:
         name = key[1]
         if key in self.given or name in self.closing.inner:
             what = "belongs to the function around" if key in self.given else "is a function in"
@@ -185,7 +179,7 @@ class _Closing(Units):
         self.functions: list[tuple[Operation, FinchFunction | Operator]] = []
         self.recursion: FinchError | None = None
         self.names.taken = set(self.own).union(*[closing.names.taken for closing in around])
-        self.frame = frame = CallFrame(self.own, environment, True)
+        self.frame = frame = unit_names.CallFrame(self.own, environment, True)
         self.names.numbers = {(id(frame), name): name for name in self.own}
         self.names.values = {(id(frame), n): ast.Variable(n) for n in definition.parameters}
 
@@ -267,7 +261,7 @@ class _Closing(Units):
 
     def named(self, name: str, span: Span | None) -> Any:
         found = super().named(name, span)
-        if isinstance(found, Static) and not isinstance(found.value, Type):
+        if isinstance(found, unit_names.Static) and not isinstance(found.value, Type):
             what = f"`{name}` is {kind_of(found.value)}"
             message = f"{what}; what `{self.name}` takes from around it are numbers"
             raise FinchError("type", message, span, _ALLOWED)
@@ -304,7 +298,7 @@ class _Closing(Units):
         name = function.definition.name
         found: Operation | Itself
         if keywords:
-            raise NotStaged(f"`{name}` is called with named arguments", span)
+            raise unit_names.NotStaged(f"`{name}` is called with named arguments", span)
         if function in self.callers:
             if function is not self.callers[-1] or self.around:
                 raise self.recursive(name, span)

@@ -13,15 +13,7 @@ import numpy as np
 
 from finchlang.base.errors import FinchError
 from finchlang.operators.operator_table import Operator
-from finchlang.script import values as data
-from finchlang.script.containers import (
-    are_true,
-    axes_of,
-    axis_of,
-    one_dimension,
-    place_in,
-    with_function,
-)
+from finchlang.script import containers, values as data
 from finchlang.script.lazy_values import Pending
 from finchlang.script.shape_functions import FUNCTIONS as SHAPES
 from finchlang.script.show import kind_of
@@ -83,7 +75,7 @@ _STANDARD = {"maximum": "max", "minimum": "min", "count": "count_nonzero"}
 
 def along(xp: Any, name: str, array: Any, dims: Any = None) -> Any:
     """A reduction of a namespace's array along dimensions, which the result has with size 1, or of all."""
-    axes = axes_of(array, dims)
+    axes = containers.axes_of(array, dims)
     # divided by one less than the number of elements
     more = {"correction": 1} if name in ("var", "std") else {}
     function = getattr(xp, _STANDARD.get(name, name))
@@ -136,7 +128,7 @@ def _spread(name: str, call: Call, function: Any, value: Any) -> float:
 
 
 def _truths(name: str, call: Call, function: Any, value: Any) -> Any:
-    found = are_true(call, (*function, value), name)
+    found = containers.are_true(call, (*function, value), name)
     return {"any": any, "all": all, "count": sum}[name](found)  # type: ignore[operator]
 
 
@@ -145,7 +137,7 @@ def _reduction(usage: str, doc: str, total: Callable[..., Any]) -> None:
     REDUCTIONS.append(name)
 
     def reduced(call: Call, *args: Any, dims: Any = None) -> Any:
-        function, value = with_function(name, "an array", args)
+        function, value = containers.with_function(name, "an array", args)
         if dims is not None and not isinstance(dims, ast.Colon):
             array = grid(call.by_elements(*function, value) if function else value)
             if array.size == 0 and name not in ("sum", "prod", "any", "all", "count"):
@@ -204,7 +196,7 @@ def _found(find: Callable[[np.ndarray], Any], value: Any) -> tuple[Any, Any]:
         raise FinchError("type", f"{kind_of(value)} has no least or greatest number")
     flat = array.flatten(order="F")
     k = int(find(flat))
-    return data.plain(flat[k]), place_in(value, int(few.places[k]) if few else k)
+    return data.plain(flat[k]), containers.place_in(value, int(few.places[k]) if few else k)
 
 
 def _coordinates(find: Callable[[np.ndarray], Any], value: Any) -> Any:
@@ -251,7 +243,7 @@ def _reduced(call: Call, function: Any, value: Any, *, dims: Any = None, init: A
             return total(call, (), value)
         return _folded(call, function, list(data.entries(value)), init, "reduce")
     array = grid(value)
-    axes = axes_of(array, dims) or ()
+    axes = containers.axes_of(array, dims) or ()
     others = [1 if axis in axes else size for axis, size in enumerate(array.shape)]
     last = np.moveaxis(array, axes, range(-len(axes), 0))
     lines = last.reshape(-1, int(np.prod([array.shape[axis] for axis in axes])), order="F")
@@ -301,8 +293,8 @@ def _cumulated(usage: str, doc: str, operator: str, ufunc: Any) -> None:
     def cumulated(value: Any, *, dims: Any = None) -> Any:
         if dims is not None:
             array = grid(value)
-            return np.asfortranarray(ufunc(array, axis=axis_of(array, dims)))
-        one_dimension(name, value)
+            return np.asfortranarray(ufunc(array, axis=containers.axis_of(array, dims)))
+        containers.one_dimension(name, value)
         if data.is_array(value) and data.dense(value).dtype in _OWN:
             return ufunc(data.dense(value))
         return data.shaped([*accumulate(data.entries(value), data.binary(operator))])
@@ -322,7 +314,7 @@ _cumulated(
     "accumulate(f, v; init)", "the entries up to each, combined from the first on", calls=True
 )
 def _accumulated(call: Call, function: Any, value: Any, *, init: Any = None) -> Any:
-    one_dimension("accumulate", value)
+    containers.one_dimension("accumulate", value)
     found = accumulate(data.entries(value), partial(call, function), initial=init)
     return data.shaped([*found][init is not None :])
 
@@ -330,7 +322,7 @@ def _accumulated(call: Call, function: Any, value: Any, *, init: Any = None) -> 
 @FUNCTIONS.add("diff(v; dims)", "the differences of neighbours, of a matrix along `dims`")
 def _differences(value: Any, *, dims: Any = 1) -> Any:
     array = grid(value)
-    return np.asfortranarray(np.diff(array, axis=axis_of(array, dims)))
+    return np.asfortranarray(np.diff(array, axis=containers.axis_of(array, dims)))
 
 
 def _parts(axis: int, value: Any) -> list[Any]:
