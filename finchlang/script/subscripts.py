@@ -14,6 +14,7 @@ from finchlang.script.show import kind_of, other_sizes, show
 from finchlang.syntax.types import Type, can_store, type_of_dtype, type_of_value
 from finchlang.tensors.adopt import as_tensor, is_scipy
 from finchlang.tensors.array_base import size_text
+from finchlang.tensors.convert import entries_at
 from finchlang.tensors.entries import values_of
 from finchlang.tensors.tensor import Scalar, SwizzledTensor
 
@@ -200,28 +201,16 @@ def _part(tensor: Any, subscripts: tuple[Any, ...]) -> Any:
     view = dense_view(tensor)
     if view is not None:
         return view[_crossed(subscripts, view.shape)]
-    coordinates, values = tensor.entries()
-    rows = zip(subscripts, tensor.shape, coordinates, strict=True)
-    counts, places, inside, orders = zip(*[_among(*row) for row in rows], strict=True)
-    stored = np.all(np.array(inside), axis=0)
-    found = full_aligned(counts, tensor.fill, tensor.dtype)
-    found[tuple(at[stored] for at in places)] = values[stored]
-    for axis, order in enumerate(orders):
-        found = found if order is None else np.take(found, order, axis)
+    lists: dict[int, np.ndarray] = {}
+    for mode, (index, size) in enumerate(zip(subscripts, tensor.shape, strict=True)):
+        if not isinstance(index, slice):
+            lists[mode] = np.atleast_1d(index)
+        elif index != ALL:
+            lists[mode] = np.arange(*index.indices(size))
+    shape, coordinates, values = entries_at(tensor, lists)
+    found = full_aligned(shape, tensor.fill, tensor.dtype)
+    found[tuple(coordinates)] = values
     return found[tuple(0 if isinstance(p, int) else ALL for p in subscripts)]
-
-
-def _among(index: Any, size: int, row: np.ndarray) -> tuple[int, np.ndarray, np.ndarray, Any]:
-    """Of one mode: how many coordinates an index has, where each of the `row` is among them, and whether it
-    is; and, for a list, which of them each of its entries is."""
-    if isinstance(index, np.ndarray):
-        of, order = np.unique(index, return_inverse=True)
-        at = np.searchsorted(of, row)
-        return len(of), at, np.append(of, -1)[at] == row, order
-    kept = range(index, index + 1) if isinstance(index, int) else range(*index.indices(size))
-    at = (row - kept.start) // kept.step
-    inside = (at >= 0) & (at < len(kept)) & (row == kept.start + at * kept.step)
-    return len(kept), at, inside, None
 
 
 def _crossed(subscripts: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[Any, ...]:

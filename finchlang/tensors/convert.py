@@ -86,6 +86,17 @@ def taken(tensor: Any, lists: Mapping[int, np.ndarray]) -> Any:
         return SwizzledTensor(taken(tensor.body, own), tensor.permutation)
     if is_compressed(tensor.format):
         return _of_compressed(tensor, lists.get(0), lists.get(1))
+    shape, coordinates, values = entries_at(tensor, lists)
+    are_dense = shape[-1] <= max(MANY, len(values)), False
+    element = tensor.format.element_type
+    format = list_format(element, tensor.order, tensor.fill, are_dense)
+    return Tensor(format, *shape).holding(coordinates, values)
+
+
+def entries_at(
+    tensor: Any, lists: Mapping[int, np.ndarray]
+) -> tuple[tuple[int, ...], np.ndarray, np.ndarray]:
+    """The shape and the entries of what is `taken`."""
     shape = tuple([len(lists.get(k, range(size))) for k, size in enumerate(tensor.shape)])
     coordinates, values = tensor.entries()
     for mode, given in lists.items():
@@ -96,10 +107,7 @@ def taken(tensor: Any, lists: Mapping[int, np.ndarray]) -> Any:
         which, number = ranges(last - first)
         coordinates, values = coordinates[:, which], values[which]
         coordinates[mode] = order[first[which] + number]
-    are_dense = shape[-1] <= max(MANY, len(values)), False
-    element = tensor.format.element_type
-    format = list_format(element, tensor.order, tensor.fill, are_dense)
-    return Tensor(format, *shape).holding(coordinates, values)
+    return shape, coordinates, values
 
 
 def _of_compressed(tensor: Tensor, rows: np.ndarray | None, columns: np.ndarray | None) -> Tensor:
