@@ -45,6 +45,7 @@ _ELSEWHERE = {
     **dict.fromkeys(("is_of_elements", "is_of_wholes"), "script.functions"),
     **dict.fromkeys(("preview", "show"), "script.show"),
     **dict.fromkeys(("reduced_function", "reduced_session"), "python.pickled"),
+    "taken": "python.callables",
     "run_kernel": "calls.runner",
     "tensor_in_python": "python.from_python",
 }

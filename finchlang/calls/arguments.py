@@ -170,6 +170,18 @@ def _array(value: np.ndarray) -> Argument:
     return _of_copy(value, as_tensor(value), *np.lib.array_utils.byte_bounds(value), COPIED_ARRAY)
 
 
+def may_share_entries(argument: Argument) -> bool:
+    """Whether two entries of a NumPy array may be in the same memory: an axis does not step over faster
+    ones."""
+    array = argument[VALUE]
+    step = array.itemsize
+    for stride, size in sorted(zip(map(abs, array.strides), array.shape, strict=True)):
+        if size > 1 and stride < step:
+            return True
+        step += stride * (size - 1)
+    return False
+
+
 def _of_copy(value: Any, copy: Any, start: int, stop: int, kind: Kind) -> Argument:
     """The argument for a value of which kernels are given a copy."""
     memory = body_of(copy).memory

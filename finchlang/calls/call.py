@@ -27,13 +27,17 @@ def check_outputs(
     names: Sequence[str], tensors: Sequence[Argument], written: Sequence[int]
 ) -> None:
     """Check that the tensors at `written` may be written and share no memory with another argument.
-    Raises FinchError of kind "type" for a read-only array, "life cycle" for shared memory."""
+    Raises FinchError of kind "type" for a read-only array, "life cycle" for memory shared with another one,
+    or by two entries."""
     for at in written:
         tensor = tensors[at]
         if not tensor[KIND].is_writable(tensor):
             hint = f"{names[at]} = copy({names[at]}) makes one of its own"
             message = f"{names[at]} is a read-only array, and the kernel writes it"
             raise FinchError("type", message, None, hint)
+        if tensor[KIND] is args.COPIED_ARRAY and args.may_share_entries(tensor):
+            message = f"entries of {names[at]} are in the same memory, and the kernel writes it"
+            raise FinchError("life cycle", message, None, "copy(...) makes a tensor of its own")
         owner, start, stop = tensor[OWNER], tensor[START], tensor[STOP]
         for other in tensors:
             is_near = start < other[STOP] and other[START] < stop or other[OWNER] is owner

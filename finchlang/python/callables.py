@@ -15,6 +15,7 @@ import numpy as np
 
 from finchlang.base.errors import FinchError
 from finchlang.calls.environment import OUTERMOST, Environment, Scope, assigned_names
+from finchlang.python.from_python import from_python
 from finchlang.python.translate_source import WORDS, Translation
 from finchlang.script.evaluate import Evaluator
 from finchlang.script.functions import PREDEFINED, FinchFunction
@@ -96,6 +97,23 @@ def from_callable(value: Any) -> Any:
         own = getattr(type(value), "as_function", None)  # of a Kernel
         return value if own is None else own(value)
     raise FinchError("type", f"{what} is no operator here", hint=hint)
+
+
+def taken(function: FinchFunction, at: int | str, value: Any) -> Any:
+    """A value of Python for the parameter at a position, or of a name, as a value of scripts. Raises
+    FinchError for a value that no name of a session can be bound to."""
+    kind = type(value)
+    if kind is int and -(1 << 63) <= value < 1 << 63:
+        return value
+    if kind is np.ndarray and types.type_of_dtype(value.dtype) is not None:
+        return value
+    names = function.definition.parameters
+    name = names[min(at, len(names) - 1)] if isinstance(at, int) and names else str(at)
+    try:
+        return from_python(from_callable(value), name)
+    except FinchError as error:
+        message = f"`{name}` of {function.definition.name}: {error.message}"
+        raise FinchError(error.kind, message, error.span, error.hint) from None
 
 
 def function_of(function: FunctionType) -> FinchFunction:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from functools import lru_cache
 from typing import Any
 
@@ -54,6 +55,8 @@ def from_python(value: Any, name: str = "x") -> Any:
         raise FinchError("type", f"a name cannot be bound to {foreign(value)}")
     if type(value) is list:
         return _array(value)
+    if type(value) in (tuple, dict):
+        return _with_parts(value, name)
     if is_pydata(value):
         return as_tensor(value)
     if isinstance(value, ArrayMethods) and not isinstance(value, (TensorBase, LazyTensor)):
@@ -75,7 +78,8 @@ def from_python(value: Any, name: str = "x") -> Any:
         raise FinchError("type", f"{what} of {dtype} has no element type here", None, hint)
     if not isinstance(value, _VALUES) and library != "finchlang" and dtype is None:
         hint = (
-            "values are numbers, strings, arrays, tensors, functions, and lists and tuples of these"
+            "values are numbers, strings, arrays, tensors, functions, and lists, tuples and "
+            "dictionaries of these"
         )
         raise FinchError("type", f"a name cannot be bound to {foreign(value)}", None, hint)
     return value
@@ -124,11 +128,24 @@ def _array(values: list[Any]) -> Any:
     if others:
         if any(isinstance(entry, int) for entry in others):
             raise FinchError("type", f"this list has {foreign(1 << 64)}")
-        return values  # a growing vector of scripts, as of strings
+        return _with_parts(values, "x")  # a growing vector of scripts, as of strings
     try:
         return (array_literal([entries], False) if entries else np.zeros(0)).reshape(shape)
     except OverflowError:
         raise FinchError("type", "no type of 64 bits has all numbers of this list") from None
+
+
+def _with_parts(value: Any, name: str) -> Any:
+    """A tuple, list or dictionary with its parts as values of scripts: the same object if they are."""
+    old = value.values() if isinstance(value, dict) else value
+    try:
+        new = [from_python(part, name) for part in old]
+    except RecursionError:
+        message = "this is nested too deeply, or in itself"
+        raise FinchError("resource", message) from None
+    if all(map(operator.is_, old, new)):
+        return value
+    return dict(zip(value, new, strict=True)) if isinstance(value, dict) else type(value)(new)
 
 
 def refuse(name: ast.Variable, value: Any) -> None:

@@ -15,10 +15,7 @@ from typing import Any, Generic, ParamSpec, TypeVar, cast, overload
 from finchlang.algebra.program_context import root
 from finchlang.base.errors import FinchError, Source
 from finchlang.base.late import late
-from finchlang.calls.arguments import MAKERS
 from finchlang.calls.runner import KernelEvent, Observer
-from finchlang.python.callables import from_callable
-from finchlang.python.from_python import from_python
 from finchlang.python.session import Session
 from finchlang.python.translate_source import definition_of, file_called
 from finchlang.script.checker import free_names
@@ -67,11 +64,8 @@ class Kernel(Generic[P, R]):
                 if p.default is not p.empty and p.default is not ...:  # those are the text's
                     bound.arguments.setdefault(name, p.default)
             own = dict(zip(self._names, self.function.definition.parameters, strict=True))
-            given = bound.args
-            named = {own[n]: self._taken(self._names.index(n), v) for n, v in bound.kwargs.items()}
-        values = [v if type(v) in MAKERS else self._taken(k, v) for k, v in enumerate(given)]
-        result = self.session.call(self.function, values, named)
-        return cast(R, None if result is syntax.NOTHING else result)
+            given, named = bound.args, {own[n]: v for n, v in bound.kwargs.items()}
+        return cast(R, self.function(*given, **named))
 
     @property
     def compiled(self) -> KernelEvent | None:
@@ -92,14 +86,6 @@ class Kernel(Generic[P, R]):
         """A decorated function is pickled by its name, as others are, and another kernel by its text, or in
         a session that it was given by its function."""
         return self._pickled or late("reduced_function")(self.function, protocol, self.text)
-
-    def _taken(self, position: int, value: Any) -> Any:
-        name = self._names[min(position, len(self._names) - 1)]  # the last one may take several
-        try:
-            return from_python(from_callable(value), name)
-        except FinchError as error:
-            message = f"`{name}` of {self.__name__}: {error.message}"
-            raise FinchError(error.kind, message, error.span, error.hint) from None
 
     def __repr__(self) -> str:
         return f"<Finch kernel {self.__name__}{self.__signature__}>"

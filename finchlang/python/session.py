@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -143,10 +143,6 @@ class Session(Runner):
         own = Environment(Scope(self.environment.scope, {node.name}), self.environment)
         self._evaluator.closure(node, own.scope)(own)
         return own.get(node.name)
-
-    def call(self, function: FinchFunction, args: list[Any], named: Mapping[str, Any]) -> Any:
-        """Call a function of the script, from outside of a run. Raises FinchError."""
-        return self._evaluator.called(function, args, named)
 
     @property
     def unchecked(self) -> tuple[Span | None, ...]:

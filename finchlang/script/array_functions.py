@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 import finchlang.array as namespace
+from finchlang.algebra.laws import identity_of
 from finchlang.array import expression as lazy
-from finchlang.array.inferred_values import result_of
+from finchlang.array.inferred_values import op_node, result_of
 from finchlang.array.operands import as_expression
 from finchlang.array.reductions import reduced
 from finchlang.base.errors import FinchError
-from finchlang.operators.operator_table import OPERATORS
+from finchlang.operators.operator_table import OPERATORS, operator
 from finchlang.script.as_operator import operation
 from finchlang.script.containers import axes_of
 from finchlang.script.linear_algebra import OVER
@@ -70,10 +71,14 @@ def widened(array: lazy.Expression, order: int) -> lazy.Expression:
 
 
 def summed(op: Any, arg: lazy.Expression, axes: tuple[int, ...], keepdims: bool = False) -> Any:
-    """A reduction in the type that the operator has for two elements: Int64 for the sum of Bools."""
+    """A reduction in the type that the operator has for two elements: Int64 for the sum of Bools. Over no
+    axes it combines the start and the one element."""
     type = result_of(op, arg.values, arg.values).type
     arg = lazy.converted(arg, type)
-    return reduced(op, arg, axes, keepdims) if axes else arg
+    if axes:
+        return reduced(op, arg, axes, keepdims)
+    row = operator(op_node(op))
+    return arg if row and row.commutative else lazy.apply(op, lazy.Constant(identity_of(op, type)), arg)
 
 
 def product(a: lazy.Expression, b: lazy.Expression) -> lazy.Expression:

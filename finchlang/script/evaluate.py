@@ -59,9 +59,9 @@ class Evaluator(Calls):
             lambda: self.ready(script, environment.scope)(environment), script.span
         )
 
-    def called(self, function: Any, args: list[Any], keywords: Mapping[str, Any] = _NONE) -> Any:
+    def called(self, function: Any, args: list[Any], keywords: dict[str, Any]) -> Any:
         """The value of a function of the script, called from outside of the script."""
-        return self._outermost(self.apply, None, function, args, {**keywords}, None)
+        return self._outermost(self.enter, None, function, args, keywords, None)
 
     def _outermost(self, run: Callable[..., Any], span: Span | None, *args: Any) -> Any:
         self.depth = 0

@@ -27,6 +27,9 @@ from finchlang.tensors.formats import LEVELS
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 from finchlang.wrappers.masks import MASKS
 
+#: the classes of values of Python that are values of scripts as they are
+READY = frozenset((float, bool, Tensor, SwizzledTensor, Scalar))
+
 
 @dataclass(eq=False, repr=False)
 class FinchFunction:
@@ -56,10 +59,14 @@ class FinchFunction:
         return f"<Finch function {self}>"
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
-        """The function's value, None for `nothing`. Raises FinchError."""
+        """The function's value, None for `nothing`, of values that names of a session can be bound to.
+        Raises FinchError."""
         if self.call is None:
             raise FinchError("type", f"`{self}` belongs to no script")
-        value = self.call(self, list(args), keywords)
+        take = late("taken")
+        given = [v if type(v) in READY else take(self, k, v) for k, v in enumerate(args)]
+        named = {name: take(self, name, v) for name, v in keywords.items()} if keywords else {}
+        value = self.call(self, given, named)
         return None if value is ast.NOTHING else value
 
     @property

@@ -191,6 +191,16 @@ def test_other_arrays_are_refused_by_name_when_they_are_bound(
         assert way in str(caught.value.hint)
 
 
+def total(value: Any) -> Any:
+    session = Session()
+    session.run("total(x) = sum(x)")
+    return session["total"](value)
+
+
+#: an array whose entries are one
+ONE = np.lib.stride_tricks.as_strided(np.zeros(1), (4,), (0,))
+
+
 @pytest.mark.parametrize(
     ("make", "said"),
     [
@@ -207,6 +217,11 @@ def test_other_arrays_are_refused_by_name_when_they_are_bound(
         (lambda: Tensor(Scalar(1.0)), "made by Scalar"),
         (lambda: Tensor.from_numpy(VALUES, 5), "a format is a text"),  # type: ignore[arg-type]
         (lambda: SwizzledTensor(5, (1,)), "the modes of a int"),  # type: ignore[arg-type]
+        (lambda: total(2**70), "`x` of total: .* integer of more than 64 bits"),
+        (lambda: total((1, 2**70)), "`x` of total: .* integer of more than 64 bits"),
+        (lambda: total(np.ma.array([1.0], mask=[True])), "`x` of total: a masked array"),
+        (lambda: total(np.array([1j])), "`x` of total: an array of complex128"),
+        (lambda: kernel("@finch for i = _; y[i] = i end")(ONE), "entries of y are in the same memory"),
     ],
 )
 def test_misuse_is_an_error_of_ours(make: Callable[[], Any], said: str) -> None:

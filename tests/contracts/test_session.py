@@ -54,7 +54,16 @@ def test_names() -> None:
 
 def test_what_was_bound_is_given_back() -> None:
     session = Session()
-    for value in (np.zeros(2), sp.csc_array(DENSE), Scalar(1.0), 3, 2.5, True, ["a", "b"]):
+    for value in (
+        np.zeros(2),
+        sp.csc_array(DENSE),
+        Scalar(1.0),
+        3,
+        2.5,
+        True,
+        ["a", "b"],
+        {1: "b"},
+    ):
         session["v"] = value
         assert session["v"] is value
     assert session.run("v[2]") == "b"
@@ -98,7 +107,7 @@ def _in_itself() -> list[Any]:
         ([1, -(2**63) - 1], "type", ""),
         ([2**63, -1], "type", ""),
         (_in_itself(), "resource", ""),
-        ({}, "type", "a dict"),
+        (set(), "type", "a set"),
         ({1}, "type", "a set"),
         (object(), "type", "an object"),
         (range(3), "type", "a range"),
