@@ -20,7 +20,7 @@ T = TypeVar("T")
 _NARROW = re.compile(r"\b(load|store) (volatile )?i(8|16)\b")
 
 
-def _optimise(module: Any, has_narrow: bool) -> None:
+def _optimise(module: Any, source: str) -> None:
     """LLVM's O1 with vectorisers and unrolling.
 
     Measured on one core of a Xeon (AVX-512): milliseconds for passes and code generator.
@@ -33,11 +33,12 @@ def _optimise(module: Any, has_narrow: bool) -> None:
     On the same arrays, for 16 workloads of tests/benchmarks, the code took 1.01 times as long as
     O2's in geometric mean (0.95 to 1.12), and O2's own measured once more 1.04 (0.94 to 1.13): what
     O1 lacks, global value numbering and jump threading, finds nothing that counts here. Without
-    unrolling it was 1.02. Vectors are made of straight code (SLP) too, for the sake of
-    rows in four sums (`emit.py`): without it long rows take up to 1.15 times as long. It takes 2 % of the
-    time to compile. Not so where entries are narrow: SLP keeps offsets of addresses in a table in which
-    2^63 - 1 and 2^63 - 2 are no keys, and ends the process upon those (LLVM 22); only entries of a
-    byte or two can be so far off, where a loop is left that ends at the greatest number.
+    unrolling it was 1.02. Vectors are made of straight code (SLP) only where a sum may be taken in any
+    order: without it long rows take up to 1.19 times as long, other code does not. It takes 2 to 50 % of
+    the passes' time, most for products of many lists. Not so where entries are narrow: SLP keeps offsets
+    of addresses in a table in which 2^63 - 1 and 2^63 - 2 are no keys, and ends the process upon those
+    (LLVM 22); only entries of a byte or two can be so far off, where a loop is left that ends at the
+    greatest number.
 
     A dense inner product of 1000 entries is three times faster interleaved, so only gathering
     loops are not (`emit.py` marks them). An empty module takes 0.4 ms, and 1 ms to generate.
@@ -45,7 +46,7 @@ def _optimise(module: Any, has_narrow: bool) -> None:
     options = llvm.create_pipeline_tuning_options(speed_level=1)
     options.loop_vectorization = True
     options.loop_interleaving = True
-    options.slp_vectorization = not has_narrow
+    options.slp_vectorization = " reassoc " in source and _NARROW.search(source) is None
     options.loop_unrolling = True
     builder = llvm.create_pass_builder(target_machine(), options)
     _run(builder.getModulePassManager(), module, builder)
@@ -91,7 +92,7 @@ def optimised(source: str, use: Callable[[Any], T], is_rare: bool = False) -> T:
         if is_rare or source.count("\n") >= LARGE:
             _optimise_briefly(module)
         else:
-            _optimise(module, _NARROW.search(source) is not None)
+            _optimise(module, source)
         return use(module)
 
     return _parsed(source, target_machine(), optimise)

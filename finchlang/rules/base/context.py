@@ -171,14 +171,13 @@ class Context:
         return after(len(given))
 
 
-def at_a_value(term: Node, kind: type[Any]) -> tuple[Context, Node] | None:
-    """E[access(x, j..., i)] with the first looplet of `kind` for x whose i has a value, and that i."""
-    if find(term, kind) is None:
-        return None
-    for access in trees.accesses(term):
+def at_values(term: Node, kind: type[Any]) -> tuple[Context, list[Node]]:
+    """E[access(x, j..., i), ...] with the looplets of `kind` whose i has a value for x, and each i."""
+    found: dict[Looplet, Node] = {}
+    for access in trees.accesses(term) if find(term, kind) is not None else ():
         if isinstance(access.tensor, kind) and isinstance(access.indices[-1], (Literal, Value)):
-            return Context(term, (access.tensor,)), access.indices[-1]
-    return None
+            found.setdefault(access.tensor, access.indices[-1])
+    return Context(term, tuple(found)), list(found.values())
 
 
 #: a rule for looplets: applied to E it gives a Step, or None if it does not apply

@@ -98,16 +98,24 @@ def switch(machine: Machine, E: context.Context, state: State) -> Step:
 
 @rule(
     "Lookup",
+    steps=("Lookup",),
     says="{access} is reached directly: its element is {is}.",
 )
 def lookup(machine: Machine, term: ast.Node, state: State) -> Step | None:
     """e(i) = i', ⟨⟨seek(i'), t⟩⟩ → t'  ⟹
-    ⟨E[access(lookup(seek, body), j..., i)], (e, t, d)⟩ → ⟨E[access(body(i'), j...)], (e, t', d)⟩"""
-    found = context.at_a_value(term, lp.Lookup)
-    if found is None:
+    ⟨E[access(lookup(seek, body), j..., i)], (e, t, d)⟩ → ⟨E[access(body(i'), j...)], (e, t', d)⟩
+
+    All are looked up at once, up to a literal or a looplet, to which other rules apply first."""
+    E, indices = context.at_values(term, lp.Lookup)
+    elements: list[ast.Node] = []
+    for hole, i in zip(E.holes, indices, strict=True):
+        elements.append(hole.body(state.host, expressions.evaluate(i, state, machine)))
+        if isinstance(elements[-1], (ast.Literal, lp.Looplet)):
+            break
+    if not elements:
         return None
-    E, i = found
-    return E.payload(E.hole.body(state.host, expressions.evaluate(i, state, machine))), state
+    E = context.Context(term, E.holes[: len(elements)])
+    return E.each(machine, "Lookup", elements, consume=True), state
 
 
 @context.looplet_rule(
@@ -141,11 +149,10 @@ def accept_run(machine: Machine, term: ast.Node, state: State) -> Step | None:
     taken with it, where the region is not empty. `body` writes all of a..b. Several writers accept
     together. With an index that has a value, the run is that one coordinate."""
     host = state.host
-    point = context.at_a_value(term, lp.AcceptRun)
-    if point is not None:
-        E, i = point
-        at = expressions.evaluate(i, state, machine)
-        rest = E.payload(E.hole.body(host, at, at))
+    E, indices = context.at_values(term, lp.AcceptRun)
+    if indices:
+        at = expressions.evaluate(indices[0], state, machine)
+        rest = context.put(term, {id(E.hole): E.hole.body(host, at, at)}, consume=True)
         machine.tell("AcceptRun", lambda: (term, rest))
         return rest, state
     if context.bounded(term) is None:
