@@ -7,6 +7,7 @@ Types are inferred here and nowhere else: accesses and variables carry theirs fr
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 
 from finchlang.algebra.program_context import Format, mask_sizes, root
 from finchlang.base.errors import FinchError
@@ -71,8 +72,9 @@ def _assign(node: ast.Assign, names: Names) -> ast.Assign:
     if value is None:
         return node
     target = level.element_type
-    result = type_of(ast.Call(node.op, (node.target, node.value), span=node.span))
-    if result is not None and not can_store(result, target):
+    results = (type_of(ast.Call(node.op, (node.target, v))) for v in _choices(node.value))
+    result = next((r for r in results if r is not None and not can_store(r, target)), None)
+    if result is not None:
         message = f"a value of type {result} cannot be kept as {target}"
         hint = None if target.kind == "pair" else f"convert it, as in {target}(...)"
         if target.is_integer and result.is_float:
@@ -83,6 +85,21 @@ def _assign(node: ast.Assign, names: Names) -> ast.Assign:
             hint += f"`Element(0.0)`; `trunc({target}, x)` cuts them off"
         raise FinchError("type", message, node.span, hint)
     return node
+
+
+def _choices(value: ast.Node) -> list[ast.Node]:
+    """`value` with the first operand of calls like `coalesce` in their place, with the second ..."""
+
+    def operands(node: ast.Node) -> tuple[ast.Node, ...]:
+        row = operator(node.op) if isinstance(node, ast.Call) else None
+        return node.args if row is not None and row.overrides else ()  # type: ignore[attr-defined]
+
+    def chosen(k: int, node: ast.Node) -> ast.Node:
+        found = operands(node)
+        return found[min(k, len(found) - 1)] if found else node
+
+    most = max((len(operands(n)) for n in trees.walk(value)), default=0)
+    return [trees.rewrite_bottom_up(partial(chosen, k), value) for k in range(most)] or [value]
 
 
 def _condition(node: ast.Node) -> None:

@@ -7,7 +7,7 @@ and its own way to find extents; it has no levels, looplets or passes. The layou
 import them, and only the comparison of engines and tests may import it.
 
 >>> import numpy as np
->>> from finchlang.denote.denotation import denote
+>>> from finchlang.denote.denote import denote
 >>> from finchlang.text.parse import parse_kernel
 >>> program = parse_kernel("for i = _; y[i] = x[i] + 1 end")
 >>> print(denote(program, {"x": np.array([1, 2]), "y": np.array([0, 0])})["y"])

@@ -55,6 +55,7 @@ class DenseArray:
     data: np.ndarray
     written: np.ndarray
     type: Type
+    fill: Any
     levels: tuple[tuple[Storing | None, tuple[int, ...]], ...] = ()
     mirrored: tuple[tuple[int, int], ...] = ()
     #: whether reductions into it end where no update changes it (Finch'25 Table 4)
@@ -79,7 +80,7 @@ class DenseArray:
         return Number(self.data[at].copy(), not self.stored[at])  # a pair would be a view
 
     def declare(self, shape: tuple[int, ...], value: Any) -> None:
-        self.data = np.full(shape, value, self.type.dtype, order="F")
+        self.data, self.fill = np.full(shape, value, self.type.dtype, order="F"), value
         self.written, self._stored = np.zeros(shape, bool), None
 
     def write(self, at: tuple[int, ...], value: Any, stores: bool = True) -> None:
@@ -117,14 +118,15 @@ def _dense(tensor: Any) -> DenseArray:
     data = np.array(tensor.to_numpy(), order="F")
     element = type_of_dtype(data.dtype)
     assert element is not None
+    fill = np.asarray(tensor.fill).astype(data.dtype)[()]
     if isinstance(tensor, Scalar):
         stores = None if tensor.format.is_structured else _all
         stored = np.array(tensor.value != tensor.fill)
         is_short = tensor.format.is_short_circuit
-        return DenseArray(data, stored, element, ((stores, ()),), is_short_circuit=is_short)
+        return DenseArray(data, stored, element, fill, ((stores, ()),), is_short_circuit=is_short)
     written = np.zeros(data.shape, bool)
     written[tuple(tensor.places())] = True
-    return DenseArray(data, written, element, _levels(tensor), mirrored_modes(tensor))
+    return DenseArray(data, written, element, fill, _levels(tensor), mirrored_modes(tensor))
 
 
 def _levels(tensor: Any) -> tuple[tuple[Storing | None, tuple[int, ...]], ...]:

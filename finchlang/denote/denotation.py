@@ -6,70 +6,33 @@ system: the interpreter and compiled code are checked against it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
+
+import numpy as np
 
 from finchlang.base.errors import Bug, FinchError
 from finchlang.denote import shape_arithmetic
 from finchlang.denote.bindings import (
     DenseArray,
     ScriptFunction,
-    bind,
     is_needed,
     of_function,
     type_of_result,
 )
-from finchlang.denote.check_lifecycle import check_life_cycle
+from finchlang.denote.check_lifecycle import WRITES
 from finchlang.denote.extents import Environment, Equations, Late
 from finchlang.denote.index_modifiers import summands
 from finchlang.denote.numpy_operators import COMPARISONS, MEANINGS, Meaning, apply, common, is_kept
 from finchlang.denote.references import Named, Places, needed
 from finchlang.denote.shape_arithmetic import Bounds, tensors_of
-from finchlang.denote.static_checks import settled
 from finchlang.denote.typed_values import Failed, Number, convert, number
 from finchlang.syntax import nodes as ast, traversal as trees, types
 from finchlang.syntax.user_function import Operation
 
 
-def denote(
-    program: ast.Node,
-    bindings: dict[str, Any],
-    functions: Mapping[Operation, ScriptFunction] | None = None,
-    semantics: Callable[..., Denotation] | None = None,
-    declared: set[str] | None = None,
-    stored: dict[str, Any] | None = None,
-) -> dict[str, Any]:
-    """The final contents of every tensor `program` updates, by name.
-
-    `bindings` gives the free names: tensors (Tensor, SwizzledTensor, Scalar, NumPy, SciPy), numbers and
-    ranges, none of which is changed. `functions` gives the script's functions in the program, `semantics`
-    another class than Denotation. `declared` is extended by the names of the tensors whose declarations
-    were reached, `stored` by masks of what each result stores. Results are NumPy arrays; of a Scalar, its
-    value.
-
-    Raises FinchError of kind dimension, bounds, type, life cycle or unknown name.
-    """
-    if isinstance(program, ast.Annotated):  # annotations do not change what it means
-        program = program.program
-    program = settled(program, bindings)
-    arrays, environment = bind(program, bindings)
-    try:
-        made = (semantics or Denotation)(arrays, program, environment, functions or {})
-        made.run(program, environment, ())
-    except FinchError as error:
-        if error.kind not in ("unknown name", "type"):
-            check_life_cycle(program)  # before the others: it depends on no value
-        raise
-    check_life_cycle(program)
-    if declared is not None:
-        declared |= made.declared
-    results = {name: arrays[name].data for name in sorted(_updated(program))}
-    if stored is not None:
-        stored |= {name: arrays[name].stored for name in results}
-    return {name: data if data.ndim else data.item() for name, data in results.items()}
-
-
-def _updated(program: ast.Node) -> set[str]:
+def updated(program: ast.Node) -> set[str]:
+    """The names of the tensors that a program updates or declares."""
     targets = [n.target.tensor for n in trees.walk(program) if isinstance(n, ast.Assign)]
     return {t.name for target in targets for t in tensors_of(target)} | _declared(program)
 
@@ -97,6 +60,7 @@ class Denotation(Places):
         self.functions = functions
         self.declared: set[str] = set()  # the tensors that the program came to declare
         self.is_idle = False  # whether the value being computed is not needed
+        self.doubt: FinchError | None = None  # the error of a condition around, if it is needed
         #: what steps of the loops around do not reduce into any more
         self.decided: set[ast.Node] = set()
         self.dimensions = self.solve(program, env)
@@ -124,13 +88,9 @@ class Denotation(Places):
                 if variable.name in env or variable.name in self.arrays:
                     message = f"{variable.name} is bound already: `let` needs a new name"
                     raise FinchError("unknown name", message, variable.span)
-                bound = self.bound(value, env)
-                if trees.mentions(body, variable):
-                    needed(bound, value)
-                self.run(body, env | {variable.name: bound}, ())
+                self.run(body, env | {variable.name: self.bound(value, env)}, ())
             case ast.Sieve(condition, body):
-                if self.holds(condition, env):
-                    self.run(body, env, ())
+                self.sieve(self.value(condition, env), condition, body, env)
             case ast.Declare():
                 self.declare(node, env, rest)
             case ast.Assign(target, op, value):
@@ -172,16 +132,24 @@ class Denotation(Places):
             return True
         return is_kept(node.op, array.data[()], common(array.type.dtype, value.value.dtype))
 
-    def holds(self, condition: ast.Node, env: Environment) -> bool:
-        value = needed(self.value(condition, env), condition)
-        if value is ast.MISSING:
-            return False
-        if not isinstance(value, Number) or not value.is_bool:
-            raise FinchError("type", "a condition must be a Bool", condition.span)
-        return bool(value.value)
+    def sieve(self, value: Any, condition: ast.Node, body: ast.Node, env: Environment) -> None:
+        """Run `body` if its condition holds. The condition is not needed if `body` does nothing."""
+        if isinstance(value, Failed) and self.doubt is None:
+            self.doubt = value.error.at(condition.span)
+            self.run(body, env, ())
+            self.doubt = None
+        elif isinstance(value, Failed):
+            self.run(body, env, ())
+        elif value is not ast.MISSING:
+            if not isinstance(value, Number) or not value.is_bool:
+                raise FinchError("type", "a condition must be a Bool", condition.span)
+            if value.value:
+                self.run(body, env, ())
 
     def declare(self, node: ast.Declare, env: Environment, rest: tuple[ast.Node, ...]) -> None:
         self.check_is_tensor(node.tensor, env)
+        if self.doubt is not None:
+            raise self.doubt
         array = self.array(node.tensor)
         # sizes that depend on the loops around are solved for when the program comes here
         shape = self.dimensions.shape(node)
@@ -202,26 +170,56 @@ class Denotation(Places):
         self.declared.add(node.tensor.name)
 
     def assign(self, target: ast.Access, op: ast.Node, value: Any, env: Environment) -> None:
-        """`target <<op>>= value`; nothing is done for or at `missing`."""
-        name, at = self.place(target, env)
+        """`target <<op>>= value`; nothing is done for or at `missing`. A place out of range is not needed
+        if structure decides that the update does nothing."""
+        try:
+            name, at = self.place(target, env)
+        except FinchError as error:
+            if error.kind == "bounds" and self.is_neutral(target, op, value):
+                return
+            raise
         array = self.array(name)
         if value is ast.MISSING or at is None:
             return
-        value = needed(value, target)
+        if self.doubt is not None:
+            if self.is_neutral(target, op, value):
+                return
+            raise self.doubt
         old = Number(array.data[at].copy())  # a number, structural or not
-        sign = op.name if isinstance(op, ast.Variable) else ""
-        if sign in ("initwrite", "overwrite"):  # `=`, `:=`
-            new = apply(ast.Variable("identity"), [value], target)
-        else:
-            operands = [old, Number(value.value) if isinstance(value, Number) else value]
-            new = needed(self.apply(op, operands, target), target)
-        if not fits_in(new, array.type):
-            found = types.type_of_dtype(new.value.dtype)
-            message = f"{name.name} holds {array.type}, which cannot store {found}"
-            raise FinchError("type", message, target.span)
+        new = needed(self.after(op, old, needed(value, target), target), target)
+        self.stored(new, target, array.type)
         stored = convert(new.value, array.type.dtype)
-        changes = stored != old.value or sign == "overwrite"
+        changes = stored != old.value or op == ast.Variable("overwrite")
         array.write(at, stored, changes or not value.is_structural)
+
+    def after(self, op: ast.Node, old: Any, value: Any, target: ast.Access) -> Any:
+        """The new value of an element, before it is converted to the tensor's type."""
+        if op in WRITES:
+            return apply(ast.Variable("identity"), [value], target)
+        plain = Number(value.value) if isinstance(value, Number) else value
+        return self.apply(op, [old, plain], target)
+
+    def stored(self, value: Any, target: ast.Access, type: types.Type) -> None:
+        """Raises FinchError of kind type for a value that a tensor of a type cannot store."""
+        if not fits_in(value, type):
+            found = types.type_of_dtype(value.value.dtype)
+            name = next(tensors_of(target.tensor)).name
+            message = f"{name} holds {type}, which cannot store {found}"
+            raise FinchError("type", message, target.span)
+
+    def is_neutral(self, target: ast.Access, op: ast.Node, value: Any) -> bool:
+        """Whether `target <<op>>= value` changes nothing, whatever is there: `value` is structural."""
+        if not isinstance(value, Number) or not value.is_structural:
+            return value is ast.MISSING
+        name = next(tensors_of(target.tensor))
+        array = self.array(name)
+        if op in WRITES:
+            return name.name in self.declared and bool(value.value == array.fill)
+        if array.type.dtype.names:
+            return False
+        kept = [convert(np.float64(old), array.type.dtype) for old in (0, 1, 2, -3)]
+        new = [self.apply(op, [Number(old), value], target) for old in kept]
+        return all(isinstance(n, Number) and n.value == o for n, o in zip(new, kept, strict=True))
 
     # ---------------------------------------------------------------- expressions
 
@@ -325,7 +323,7 @@ class Denotation(Places):
         """The dimensions of loops and declarations in `region`, as far as they follow, before it is run,
         from what `env` knows and what `region` does not change."""
         before = self.is_ahead, self.changing, self.resizing
-        self.is_ahead, self.changing, self.resizing = True, _updated(region), _declared(region)
+        self.is_ahead, self.changing, self.resizing = True, updated(region), _declared(region)
         try:
             equations = Equations(self, region, env)
         finally:

@@ -386,19 +386,27 @@ def _is_structural(value: Any) -> bool:
 
 
 def _ifelse(condition: Any, then: Any, otherwise: Any) -> Any:
+    if condition is MISSING:
+        return condition
+    if not isinstance(condition, (Number, Failed)) or condition.value.dtype.kind != "b":
+        raise type_error("a condition must be a Bool")
     if isinstance(condition, Failed) and _is_structural(then) and _is_structural(otherwise):
         one, other = then.value, otherwise.value
         if one.dtype == other.dtype and one == other:
             return then
-    if condition is MISSING or isinstance(condition, Failed):
-        return condition
-    if not isinstance(condition, Number) or not condition.is_bool:
-        raise type_error("a condition must be a Bool")
     chosen, other = (then, otherwise) if condition.value else (otherwise, then)
-    if chosen is MISSING or other is MISSING or isinstance(chosen, Failed):
-        return chosen
+    return _chosen(chosen, other, condition)
+
+
+def _chosen(chosen: Any, other: Any, by: Any) -> Any:
+    """One of two operands in their common type, chosen `by` another value."""
+    failed = next((a.error for a in (by, chosen) if isinstance(a, Failed)), None)
+    if chosen is MISSING or other is MISSING:
+        return chosen if failed is None or chosen is MISSING else Failed(failed, chosen.value)
     value = convert(chosen.value, common(chosen.value.dtype, other.value.dtype))
-    return Number(value, condition.is_structural and chosen.is_structural)
+    if failed is not None:
+        return Failed(failed, value)
+    return Number(value, by.is_structural and chosen.is_structural)
 
 
 def _choose(op: Call, args: list[Any]) -> Any:
@@ -406,12 +414,9 @@ def _choose(op: Call, args: list[Any]) -> Any:
     (z,) = op.args if len(op.args) == 1 else (None,)
     if not isinstance(z, Literal) or len(args) != 2:
         raise type_error("choose takes one literal, and then two arguments")
-    if MISSING in args or isinstance(args[0], Failed):
-        return MISSING if MISSING in args else args[0]
+    if MISSING in args:
+        return MISSING
     a, b = args
     found = a.value.item() if a.value.dtype.names else a.value
     chosen, other = (a, b) if found != z.value else (b, a)
-    if isinstance(chosen, Failed):
-        return chosen
-    value = convert(chosen.value, common(a.value.dtype, b.value.dtype))
-    return Number(value, a.is_structural and chosen.is_structural)
+    return _chosen(chosen, other, a)

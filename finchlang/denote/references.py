@@ -13,7 +13,7 @@ from finchlang.base.errors import FinchError
 from finchlang.base.records import record
 from finchlang.denote import bindings, shape_arithmetic
 from finchlang.denote.extents import Environment, Late
-from finchlang.denote.index_modifiers import MASKS, check_count, is_mask, unwrap
+from finchlang.denote.index_modifiers import MASKS, AccessedMode, check_count, is_mask, unwrap
 from finchlang.denote.numpy_operators import apply, common
 from finchlang.denote.shape_arithmetic import Bounds, is_operator
 from finchlang.denote.typed_values import Failed, Number, convert, number
@@ -30,6 +30,14 @@ class Named:
     env: Environment
     #: the bounds of its modes, empty until they are asked for
     modes: list[Bounds] = field(default_factory=list, compare=False)
+
+
+class OutOfRange(FinchError):
+    """An access out of range: its tensor, and the coordinates that are in range, None for others."""
+
+    def __init__(self, error: FinchError, root: Any, at_most: list[int | None]):
+        super().__init__(error.kind, error.message, error.span, error.hint)
+        self.root, self.at_most = root, at_most
 
 
 class Places:
@@ -50,14 +58,17 @@ class Places:
     # ---------------------------------------------------------------- elements
 
     def read(self, access: ast.Access, env: Environment) -> Any:
-        """The value read. Out of range it is Failed: the error is raised only if the value is needed."""
+        """The value read. Out of range it is Failed: the error is raised only if the value is needed. It is
+        the fill where the tensor has no entry at the coordinates that are in range."""
         try:
             root, at = self.locate(access, env)
-        except FinchError as error:
-            if error.kind != "bounds":
-                raise
-            dtype = self.dtype(self.within_wrappers(access)[0], env)
-            return Failed(error.at(access.span), np.zeros((), dtype)[()])
+        except OutOfRange as error:
+            root = error.root
+            if isinstance(root, ast.Variable) and (array := self.arrays.get(root.name)) is not None:
+                known = tuple(slice(None) if i is None else i - 1 for i in error.at_most)
+                if not array.stored[known].any():
+                    return Number(array.fill, True)
+            return Failed(error.at(access.span), np.zeros((), self.dtype(root, env))[()])
         return ast.MISSING if at is None else self.element(root, at, env)
 
     def element(self, root: Any, at: tuple[int, ...], env: Environment) -> Any:
@@ -114,30 +125,40 @@ class Places:
 
     def locate(self, access: ast.Access, env: Environment) -> tuple[Any, tuple[int, ...] | None]:
         """The tensor accessed (its name, or the call of a mask or an operator) and the coordinates, from 1;
-        None for coordinates out of range that read `missing`."""
+        None for coordinates out of range that read `missing`. Raises OutOfRange for others."""
         root, modes = self.within_wrappers(access)
         bounds = self.bounds(root, env)
         check_count(root, bounds, modes, access)
-        coordinates: list[int] = []
-        outside = False
+        coordinates: list[Any] = []
+        outside, wrong = False, None
         name = root.name if isinstance(root, ast.Variable) else root.op.name
         for mode, limits in zip(modes, bounds, strict=True):
-            i = needed(self.value(mode.index, env), mode.index)
-            if i is ast.MISSING:
-                outside = True
-                continue
-            if not isinstance(i, Number) or not i.is_integer:
-                raise FinchError("type", "an index must be an integer", mode.index.span)
-            inside = True
-            for index, window, permissive, _ in mode.windows:
-                room, at = (1, self.room(window, env)), self.value(index, env)
-                where = f"in a window of {name}"
-                inside = inside and self.is_inside(at, room, permissive, where, index)
-            where = f"of {name}"
-            inside = inside and self.is_inside(i, limits, mode.permissive, where, mode.index)
-            outside |= not inside
-            coordinates.append(int(i.value))
+            try:
+                i = self.coordinate(mode, limits, name, env)
+            except FinchError as error:
+                if error.kind != "bounds":
+                    raise
+                i, wrong = None, wrong or error
+            else:
+                outside |= i is None
+            coordinates.append(i)
+        if wrong is not None:
+            raise OutOfRange(wrong, root, coordinates)
         return root, None if outside else tuple(coordinates)
+
+    def coordinate(self, mode: AccessedMode, limits: Bounds, name: str, env: Environment) -> Any:
+        """The coordinate in a mode of a tensor, or None if it is out of range and reads `missing`."""
+        i = needed(self.value(mode.index, env), mode.index)
+        if i is ast.MISSING:
+            return None
+        if not isinstance(i, Number) or not i.is_integer:
+            raise FinchError("type", "an index must be an integer", mode.index.span)
+        for index, window, permissive, _ in mode.windows:
+            room, at = (1, self.room(window, env)), self.value(index, env)
+            if not self.is_inside(at, room, permissive, f"in a window of {name}", index):
+                return None
+        inside = self.is_inside(i, limits, mode.permissive, f"of {name}", mode.index)
+        return int(i.value) if inside else None
 
     def within_wrappers(self, access: ast.Access) -> Any:
         if all(isinstance(i, ast.Literal) for i in access.indices):

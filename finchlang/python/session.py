@@ -166,6 +166,6 @@ class Session(Runner):
 
     def denote(self, *args: Any, **named: Any) -> dict[str, Any]:
         # imported for the engine `denote` alone: other engines must not depend on the denotation
-        from finchlang.denote.denotation import denote
+        from finchlang.denote.denote import denote
 
         return denote(*args, **named)

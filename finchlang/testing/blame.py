@@ -16,7 +16,7 @@ from finchlang.base.errors import FinchError
 from finchlang.base.records import record
 from finchlang.calls.arguments import memory_of
 from finchlang.calls.runner import KernelEvent, Observer
-from finchlang.denote.denotation import denote
+from finchlang.denote.denote import denote
 from finchlang.host.engine import Applied, EventKind, OneByOne
 from finchlang.host.executing import ExecutingHost
 from finchlang.host.inspecting import plain

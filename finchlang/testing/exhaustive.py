@@ -25,7 +25,7 @@ from finchlang.base.records import record
 from finchlang.calls.arguments import describe
 from finchlang.calls.kernel import SpecializedKernel
 from finchlang.calls.runner import KernelEvent, Observer
-from finchlang.denote.denotation import denote
+from finchlang.denote.denote import denote
 from finchlang.host.listing import text as printed
 from finchlang.levels.level import Level, Swizzled
 from finchlang.levels.scalars import Scalar as ScalarLevel

@@ -17,7 +17,7 @@ from hypothesis import given, settings, strategies as st
 
 from finchlang.algebra.program_context import ProgramContext, is_call
 from finchlang.base.errors import Bug, FinchError
-from finchlang.denote.denotation import denote
+from finchlang.denote.denote import denote
 from finchlang.levels.level import Swizzled
 from finchlang.levels.scalars import Scalar as ScalarLevel
 from finchlang.normalize.pass_list import PASSES, stages

@@ -11,7 +11,7 @@ import pytest
 import scipy.sparse
 
 from finchlang.base.errors import FinchError
-from finchlang.denote.denotation import denote
+from finchlang.denote.denote import denote
 from finchlang.denote.shape_arithmetic import OPERATORS
 from finchlang.tensors.tensor import Scalar, Tensor
 from finchlang.text.parse import parse_kernel

@@ -14,8 +14,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from finchlang.algebra import index_arithmetic as affine, program_context as ctx
+from finchlang.algebra.expression_types import type_of
 from finchlang.base.errors import FinchError
+from finchlang.operators.operator_table import NOT, operator
 from finchlang.syntax import nodes as ast, traversal as trees
+from finchlang.syntax.types import Bool
 from finchlang.text.print import pretty
 
 #: Where a name is bound: (frame, 1, 0) by the statement of that frame, (frame, 0, n) by the n-th
@@ -39,6 +42,43 @@ class _Frame:
     inserted: list[tuple[ast.Node, ast.Index]] = field(default_factory=list)
 
 
+def guarded(node: ast.Node) -> ast.Node:
+    """A statement as others under conditions, if it reads an element at an expression only where an operand
+    of `&&` holds, or in an arm of `?:`: a loop around it would come there in any case."""
+    match node:
+        case ast.Sieve(ast.Call(op, (first, *rest))) if _gathers(*rest) and _ends_at_false(op):
+            second = rest[0] if len(rest) == 1 else trees.replace(node.condition, args=tuple(rest))
+            return trees.replace(node, condition=first, body=trees.replace(node, condition=second))
+        case ast.Assign(_, _, value):
+            calls: Any = (n for n in trees.walk(value) if isinstance(n, ast.Call))
+            ours = (n for n in calls if (row := operator(n.op)) is not None and row.selects)
+            call: Any = next((n for n in ours if _gathers(*n.args[1:])), None)
+            if call is None or (type := type_of(call)) is None or None in map(type_of, call.args):
+                return node
+
+            def under(test: ast.Node, arm: ast.Node) -> ast.Sieve:
+                arm = arm if type_of(arm) == type else ast.Call(ast.Variable(type.name), (arm,))
+                own = trees.rewrite_bottom_up(lambda n: arm if n == call else n, value)
+                return ast.Sieve(test, trees.replace(node, value=own), span=node.span)
+
+            test, then, otherwise = call.args
+            no = ast.Call(NOT, (test,))
+            return ast.Block((under(test, then), under(no, otherwise)), span=node.span)
+    return node
+
+
+def _ends_at_false(op: ast.Node) -> bool:
+    """Whether an operator needs no other operand after one that is false."""
+    row = operator(op)
+    return row is not None and row.short_circuits and not row.annihilators[0].value(Bool)
+
+
+def _gathers(*nodes: ast.Node) -> bool:
+    """Whether an element at an expression is read."""
+    accesses = (access for node in nodes for access in trees.accesses(node))
+    return any(not isinstance(index, ast.Index) for access in accesses for index in access.indices)
+
+
 class _Concordize:
     def __init__(self, context: ctx.ProgramContext):
         self.context = context
@@ -52,7 +92,7 @@ class _Concordize:
         for s in node.statements if isinstance(node, ast.Block) else ():
             if isinstance(s, ast.Declare):
                 self.scopes[s.tensor.name] = (here, 1, 0)
-        node = self.parts(node, here)
+        node = self.parts(guarded(node), here)
         self.frames.pop()
         for x, index in reversed(frame.inserted):
             node = ast.Loop(index, ast.Extent(x, x, span=x.span), node, span=frame.node.span)

@@ -1,0 +1,70 @@
+"""The denotation looks at places out of range that it does not need, and keeps where they are."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from finchlang.base.errors import FinchError, Span
+from finchlang.denote.denotation import Denotation
+from finchlang.denote.denote import denote
+from finchlang.denote.extents import Environment, Late
+from finchlang.python.session import Session
+from finchlang.syntax import nodes as ast, traversal as trees
+
+
+class Looking(Denotation):
+    """A denotation that extends `places` by accesses out of range. It also looks at those in loops over
+    nothing whose indices are known outside of the loop."""
+
+    def __init__(self, places: list[Span], *given: Any):
+        self.places = places
+        super().__init__(*given)
+
+    def locate(self, access: ast.Access, env: Environment) -> Any:
+        try:
+            return super().locate(access, env)
+        except FinchError as error:
+            span = access.span or error.span
+            if error.kind == "bounds" and span is not None:
+                self.places.append(span)
+            raise
+
+    def run(self, node: ast.Node, env: Environment, rest: tuple[ast.Node, ...]) -> None:
+        super().run(node, env, rest)
+        if isinstance(node, ast.Loop):
+            with suppress(FinchError, Late):
+                start, stop = self.extent_of(node, env)
+                if start > stop:
+                    self.look(node, env)
+
+    def look(self, loop: ast.Loop, env: Environment) -> None:
+        inside = [*trees.walk(loop)]
+        own = {n.index.name for n in inside if isinstance(n, ast.Loop)}
+        own |= {n.variable.name for n in inside if isinstance(n, ast.Define)}
+        unknown = env | dict.fromkeys(own, ast.MISSING)
+        for access in (n for n in inside if isinstance(n, ast.Access)):
+            with suppress(FinchError, Late):
+                self.locate(access, unknown)
+
+
+class LookingSession(Session):
+    """A session whose denotation keeps in `places` where it saw an access out of range."""
+
+    def __init__(self, *given: Any):
+        super().__init__(*given)
+        self.places: list[Span] = []
+
+    def denote(self, *args: Any, **named: Any) -> dict[str, Any]:
+        return denote(*args, **named | {"semantics": partial(Looking, self.places)})
+
+    def has_seen(self, error: FinchError) -> bool:
+        """Whether an error tells of such an access."""
+        return error.kind == "bounds" and any(
+            error.span is not None
+            and place.source.name == error.span.source.name
+            and (place.line, place.column) < error.span.end
+            and (error.span.line, error.span.column) < place.end
+            for place in self.places
+        )
