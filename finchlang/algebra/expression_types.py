@@ -77,6 +77,8 @@ def _assign(node: ast.Assign, names: Names) -> ast.Assign:
     if result is not None:
         message = f"a value of type {result} cannot be kept as {target}"
         hint = None if target.kind == "pair" else f"convert it, as in {target}(...)"
+        if target.kind == "bool":
+            hint = "a comparison gives a Bool, as `x != 0`"
         if target.is_integer and result.is_float:
             name = getattr(node.target.tensor, "name", "it")
             hint = (

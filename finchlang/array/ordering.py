@@ -18,6 +18,7 @@ from finchlang.array.indexing import along
 from finchlang.array.operands import as_expression
 from finchlang.array.promotion import normalized_axis, type_of
 from finchlang.array.reshaping import broadcast_arrays, broadcast_to, expand_dims, ravel
+from finchlang.syntax.types import foreign
 from finchlang.tensors.adopt import list_format
 from finchlang.tensors.convert import MANY
 from finchlang.tensors.tensor import Tensor
@@ -227,5 +228,8 @@ def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Array:
 
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: bool | None = None) -> Array:
-    """An array of another library by DLPack, over its own memory if that is possible."""
+    """An array of another library by DLPack, over its own memory if that is possible. Raises TypeError for
+    what has no `__dlpack__`."""
+    if not hasattr(x, "__dlpack__"):
+        raise TypeError(f"from_dlpack takes an array with `__dlpack__`, not {foreign(x)}")
     return asarray(np.from_dlpack(x, copy=copy))

@@ -19,6 +19,7 @@ from finchlang.calls.lazy_shape import Template
 from finchlang.levels.level import Level
 from finchlang.operators.operator_table import node_of
 from finchlang.syntax import nodes as ast, traversal as trees
+from finchlang.syntax.types import foreign
 from finchlang.syntax.user_function import Laws
 
 if TYPE_CHECKING:
@@ -152,6 +153,9 @@ class Runner:
     ):
         if engine not in ENGINES:
             raise FinchError("unknown name", f"no engine {engine}; there are {', '.join(ENGINES)}")
+        if observer is not None and not isinstance(observer, Observer):
+            message = f"an observer is an Observer of `calls.runner`, not {foreign(observer)}"
+            raise FinchError("type", message)
         if rules not in ("all", "paper"):  # else the table would be imported for nothing
             from finchlang.rules.table import rules as rules_of
 

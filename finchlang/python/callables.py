@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from finchlang.base.errors import FinchError
+from finchlang.calls.arguments import MAKERS
 from finchlang.calls.environment import OUTERMOST, Environment, Scope, assigned_names
 from finchlang.python.from_python import from_python
 from finchlang.python.translate_source import WORDS, Translation
@@ -103,10 +104,11 @@ def taken(function: FinchFunction, at: int | str, value: Any) -> Any:
     """A value of Python for the parameter at a position, or of a name, as a value of scripts. Raises
     FinchError for a value that no name of a session can be bound to."""
     kind = type(value)
-    if kind is int and -(1 << 63) <= value < 1 << 63:
-        return value
-    if kind is np.ndarray and types.type_of_dtype(value.dtype) is not None:
-        return value
+    if kind is int:
+        if -(1 << 63) <= value < 1 << 63:
+            return value
+    elif kind in MAKERS and types.type_of_dtype(value.dtype) is not None:
+        return value  # an array of NumPy, or of SciPy of a class that was met before
     names = function.definition.parameters
     name = names[min(at, len(names) - 1)] if isinstance(at, int) and names else str(at)
     try:

@@ -73,8 +73,8 @@ def from_python(value: Any, name: str = "x") -> Any:
     if isinstance(dtype, np.dtype) and type_of_dtype(dtype.newbyteorder("=")) is None:
         what = "a number" if isinstance(value, np.generic) else "an array"
         is_complex = dtype.kind == "c"
-        way = f"{name}.real` and `{name}.imag" if is_complex else f"{name}.astype(float)"
-        hint = f"`{way}` has one" + ", if these are numbers" * (not is_complex)
+        hint = f"`{name}.astype(float)` has one, if these are numbers"
+        hint = f"`{name}.real` and `{name}.imag` have one" if is_complex else hint
         raise FinchError("type", f"{what} of {dtype} has no element type here", None, hint)
     if not isinstance(value, _VALUES) and library != "finchlang" and dtype is None:
         hint = (

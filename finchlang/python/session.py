@@ -67,6 +67,12 @@ class Session(Runner):
         self._evaluator = evaluator(self._run_kernel, output or _write, runner)
         self._known: dict[str, Node] = {}  # unnamed scripts, or their one kernel, by their text
 
+    def __setattr__(self, name: str, value: Any) -> None:
+        if type(self) is Session and "_known" in self.__dict__ and not hasattr(self, name):
+            message = f"`session.{name} = value` binds no name: write `session[{name!r}] = value`"
+            raise AttributeError(message)
+        super().__setattr__(name, value)
+
     # ------------------------------------------------------------------------------------ variables
 
     def __getitem__(self, name: str) -> Any:

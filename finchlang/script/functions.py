@@ -15,6 +15,7 @@ from finchlang.base.errors import FinchError, Span, number_of
 from finchlang.base.late import late
 from finchlang.base.records import record
 from finchlang.calls.environment import Environment, Scope
+from finchlang.calls.lazy_shape import TensorView
 from finchlang.operators.operator_table import OPERATORS
 from finchlang.script.builtins import BUILTINS
 from finchlang.script.lazy_values import Identity
@@ -25,10 +26,10 @@ from finchlang.syntax import nodes as ast, traversal as trees, types
 from finchlang.syntax.user_function import Laws
 from finchlang.tensors.formats import LEVELS
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
-from finchlang.wrappers.masks import MASKS
+from finchlang.wrappers.masks import MASKS, MaskValue
 
 #: the classes of values of Python that are values of scripts as they are
-READY = frozenset((float, bool, Tensor, SwizzledTensor, Scalar))
+READY = frozenset((float, bool, Tensor, SwizzledTensor, Scalar, MaskValue, TensorView))
 
 
 @dataclass(eq=False, repr=False)

@@ -137,8 +137,11 @@ def sparse_of(*args: Any) -> Tensor:
     """`fsparse(I, J, V, shape)`: the tensor with entries V[k] at (I[k], J[k]), counted from 1. Without a
     shape the greatest coordinates are the sizes. V may be one number for all entries. Entries at the same
     coordinates are summed (Bools by or). The format is SparseList for a vector, Dense(SparseList) for a
-    matrix, SparseCOO for more dimensions. Raises FinchError "type", "dimension" for vectors of different
-    lengths, "bounds" for coordinates out of range."""
+    matrix, SparseCOO for more dimensions. Two or more sizes may stand alone. Raises FinchError "type",
+    "dimension" for vectors of different lengths, "bounds" for coordinates out of range."""
+    order = len(args) // 2
+    if len(args) > 3 and len(args) % 2 and not any(map(is_array, sizes := args[order + 1 :])):
+        args = *args[: order + 1], sizes
     *vectors, last = args
     shape = last if isinstance(last, tuple) else None
     if shape is not None and vectors:
@@ -183,7 +186,7 @@ def _vector(value: Any) -> Any:
 def _coordinates(value: Any) -> np.ndarray:
     array = dense(_vector(value))
     if len(array) and array.dtype.kind not in "iu":
-        raise FinchError("type", f"coordinates are integers, not {kind_of(value)}")
+        raise FinchError("type", f"coordinates are integers, not {array.dtype}")
     return array.astype(np.int64)
 
 
@@ -198,8 +201,7 @@ def sparse_matrix(*args: Any) -> Any:
             raise FinchError("type", f"sparse takes a vector or matrix, not {kind_of(args[0])}")
         fill = typed_literal(element_type(tensor).wrap(0))
         return convert(list_format(element_type(tensor), tensor.order, fill.value), tensor)
-    is_sized = len(args) > 3 and not isinstance(args[3], tuple)
-    return sparse_of(*args[:3], tuple(args[3:])) if is_sized else sparse_of(*args)
+    return sparse_of(*args)
 
 
 @FUNCTIONS.add("spzeros(m, n)", "a sparse matrix or vector that stores nothing")

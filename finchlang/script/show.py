@@ -12,6 +12,7 @@ import numpy as np
 
 from finchlang.base.errors import FinchError
 from finchlang.levels.level import Level
+from finchlang.operators.operator import Operator
 from finchlang.syntax import nodes as ast, types
 from finchlang.tensors.adopt import as_tensor, is_scipy
 from finchlang.tensors.array_base import LazyTensor, size_text
@@ -143,7 +144,7 @@ def text(value: Any, depth: int = 0) -> str:
         return _array(value)
     if isinstance(value, (Tensor, SwizzledTensor, LazyTensor)) or is_scipy(value):
         return show(value)
-    return str(value)
+    return value.name if isinstance(value, Operator) else str(value)
 
 
 def _entries(values: Sequence[Any], depth: int) -> str:

@@ -193,7 +193,8 @@ def _found(find: Callable[[np.ndarray], Any], value: Any) -> tuple[Any, Any]:
     given = few.values if few else value
     array = data.dense(given) if data.is_array(given) else np.array(list(data.entries(given)))
     if array.size == 0 or array.dtype.kind not in "biuf":
-        raise FinchError("type", f"{kind_of(value)} has no least or greatest number")
+        what = kind_of(value) if array.size else "nothing"
+        raise FinchError("type", f"{what} has no least or greatest number")
     flat = array.flatten(order="F")
     k = int(find(flat))
     return data.plain(flat[k]), containers.place_in(value, int(few.places[k]) if few else k)

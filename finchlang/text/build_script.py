@@ -453,6 +453,8 @@ class Builder(KernelBuilder):
         _, target, *sign, value = parts
         span = self.over(parts)
         hint = "`@einsum` makes an array of a name: `@einsum C[i] += A[i, j]`"
+        if isinstance(target, ast.Variable):
+            hint = write(f"{target.name}[]")
         if not isinstance(target, ast.Subscript):
             raise FinchError("syntax", "this is no array with its indices", target.span, hint)
         self.name(target.object, hint)

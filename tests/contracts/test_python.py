@@ -201,6 +201,13 @@ def total(value: Any) -> Any:
 ONE = np.lib.stride_tricks.as_strided(np.zeros(1), (4,), (0,))
 
 
+def test_an_attribute_of_a_session_binds_no_name() -> None:
+    session = Session()
+    with pytest.raises(AttributeError, match=r"write `session\['x'\] = value`"):
+        session.x = 3  # type: ignore[attr-defined]
+    session.engine = "interpret"
+
+
 @pytest.mark.parametrize(
     ("make", "said"),
     [
@@ -217,11 +224,15 @@ ONE = np.lib.stride_tricks.as_strided(np.zeros(1), (4,), (0,))
         (lambda: Tensor(Scalar(1.0)), "made by Scalar"),
         (lambda: Tensor.from_numpy(VALUES, 5), "a format is a text"),  # type: ignore[arg-type]
         (lambda: SwizzledTensor(5, (1,)), "the modes of a int"),  # type: ignore[arg-type]
+        (lambda: Session(observer="x"), "an observer is .*, not a str"),  # type: ignore[arg-type]
         (lambda: total(2**70), "`x` of total: .* integer of more than 64 bits"),
         (lambda: total((1, 2**70)), "`x` of total: .* integer of more than 64 bits"),
         (lambda: total(np.ma.array([1.0], mask=[True])), "`x` of total: a masked array"),
         (lambda: total(np.array([1j])), "`x` of total: an array of complex128"),
-        (lambda: kernel("@finch for i = _; y[i] = i end")(ONE), "entries of y are in the same memory"),
+        (
+            lambda: kernel("@finch for i = _; y[i] = i end")(ONE),
+            "entries of y are in the same memory",
+        ),
     ],
 )
 def test_misuse_is_an_error_of_ours(make: Callable[[], Any], said: str) -> None:
