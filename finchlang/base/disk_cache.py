@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 import random
 import stat
@@ -15,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from finchlang.base.errors import Source, Span
+from finchlang.base.errors import FinchError, Source, Span
 
 _MAGIC = b"finchlang cache\n"
 _DIGEST = hashlib.sha256().digest_size
@@ -182,6 +183,8 @@ def _cache_in(directory: Path) -> DiskCache:
 #: values that are written otherwise than records, by a name: their class, how they are written, and read
 Others = Mapping[str, tuple[type, Callable[[Any], Any], Callable[[Any], Any]]]
 _ATOMS = frozenset((bool, int, float, str, type(None)))
+#: errors that mean a miss
+_DAMAGED = ValueError, TypeError, LookupError, AttributeError, RecursionError, FinchError
 
 
 @cache
@@ -226,7 +229,7 @@ class Coding:
         return {kind.__name__: [self.plain(getattr(thing, name)) for name in _fields(kind)]}
 
     def whole(self, data: Any) -> Any:
-        """The inverse of `plain`. Raises one of DAMAGED for other data."""
+        """The inverse of `plain`. Raises one of many errors for other data."""
         if type(data) is list:
             return tuple([self.whole(part) for part in data])
         if type(data) is not dict:
@@ -244,6 +247,17 @@ class Coding:
         kind = self.kinds[name]
         return kind(**dict(zip(_fields(kind), map(self.whole, parts), strict=True)))
 
+    def recall(self, cache: DiskCache, key: str) -> Any:
+        """The record that is kept under a key; None if there is none."""
+        content = cache.get(key)
+        with contextlib.suppress(*_DAMAGED):
+            return None if content is None else self.whole(json.loads(content))
+        return None
 
-#: errors that mean a miss
-DAMAGED = ValueError, TypeError, LookupError, AttributeError, RecursionError
+    def keep(self, cache: DiskCache, key: str, thing: Any) -> None:
+        """Store a record, unless it would not be read as the same one."""
+        with contextlib.suppress(*_DAMAGED):
+            content = json.dumps(self.plain(thing))
+            found = self.whole(json.loads(content))
+            if found == thing and json.dumps(self.plain(found)) == content:
+                cache.put(key, content.encode())

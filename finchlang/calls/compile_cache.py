@@ -8,14 +8,12 @@ under its residual program: a kernel that only moved within its file is staged a
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from contextlib import suppress
 from typing import Any
 
 from finchlang.algebra.program_context import Format
-from finchlang.base.disk_cache import DAMAGED, Coding, DiskCache, Others
-from finchlang.base.errors import FinchError, Note, Span
+from finchlang.base.disk_cache import Coding, DiskCache, Others
+from finchlang.base.errors import Note, Span
 from finchlang.base.records import record
 from finchlang.calls.workspace_exchange import Choice
 from finchlang.host.noted import Log, UndoLog
@@ -88,19 +86,12 @@ class CacheKey:
 
     def recall(self) -> CacheEntry | None:
         """The entry; None if there is none or it cannot be decoded."""
-        content = self.cache.get(self.name)
-        try:
-            found = None if content is None else self.coding.whole(json.loads(content))
-            return found if isinstance(found, CacheEntry) else None
-        except (*DAMAGED, FinchError):
-            return None
+        found = self.coding.recall(self.cache, self.name)
+        return found if isinstance(found, CacheEntry) else None
 
     def keep(self, entry: CacheEntry) -> None:
         """Store `entry`, unless it would not be decoded to an equal one."""
-        with suppress(ValueError, FinchError):  # for a span elsewhere, a format that is not written
-            content = json.dumps(self.coding.plain(entry))
-            if self.coding.whole(json.loads(content)) == entry:
-                self.cache.put(self.name, content.encode())
+        self.coding.keep(self.cache, self.name, entry)
 
 
 def cache_key(

@@ -5,13 +5,11 @@ kernels."""
 from __future__ import annotations
 
 import hashlib
-import json
-from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
-from finchlang.base.disk_cache import DAMAGED, Coding, Others, default_cache, package_digest
-from finchlang.base.errors import Source, source_of
+from finchlang.base.disk_cache import Coding, Others, default_cache, package_digest
+from finchlang.base.errors import source_of
 from finchlang.syntax import nodes as ast, traversal as trees, types
 from finchlang.text.terminals import grammar
 
@@ -29,20 +27,20 @@ VALUES: Others = {
 @lru_cache(maxsize=256)
 def script_of(text: str, name: str = "<input>") -> ast.Script:
     """The tree of a script that is to be run, as `parse_whole` gives it."""
-    disk, source = default_cache(), source_of(text, name)
+    disk = default_cache()
     key = None if disk is None else _key(text)
-    if disk is not None and key is not None and (content := disk.get(key)) is not None:
-        with suppress(*DAMAGED):
-            return _script(content, source)
+    coding = Coding(KINDS, VALUES, [source_of(text, name)])
+    if disk is not None and key is not None:
+        with trees.EnoughFrames():
+            found = coding.recall(disk, key)
+        if isinstance(found, ast.Script):
+            return found
     from finchlang.text.parse import parse_whole
 
     script = parse_whole(text, name)
     if disk is not None and key is not None:
-        with suppress(*DAMAGED):
-            content = _content(script, source)
-            found = _script(content, source)
-            if found == script and _content(found, source) == content:
-                disk.put(key, content)
+        with trees.EnoughFrames():
+            coding.keep(disk, key, script)
     return script
 
 
@@ -52,19 +50,3 @@ def _key(text: str) -> str | None:
     except UnicodeEncodeError:
         return None
     return f"script-{hashlib.sha256(whole).hexdigest()}"
-
-
-def _content(script: ast.Script, source: Source) -> bytes:
-    """A script as JSON. Raises TypeError for a tree that no parser makes."""
-    with trees.EnoughFrames():
-        return json.dumps(_coding(source).plain(script), separators=(",", ":")).encode()
-
-
-def _script(content: bytes, source: Source) -> ast.Script:
-    """The script of some JSON. Raises one of many errors for other content."""
-    with trees.EnoughFrames():
-        return _coding(source).whole(json.loads(content))
-
-
-def _coding(source: Source) -> Coding:
-    return Coding(KINDS, VALUES, [source])
