@@ -235,8 +235,7 @@ class ExecutingHost(Host):
         variable.held = self.evaluate(value)
 
     def do_Branch(self, s: ir.Branch) -> None:
-        if not isinstance(s.condition, ir.Const):
-            self.steps["branch"] += 1
+        self.steps["branch"] += 1
         run_code(s.then if self.evaluate(s.condition) else s.otherwise, self)
 
     def do_WhileLoop(self, s: ir.WhileLoop) -> None:
