@@ -146,7 +146,7 @@ class Staged:
         host.arrays |= dict(zip(frame.buffers, arrays, strict=True))
         for variable, value in zip(frame.inputs, inputs, strict=True):
             variable.held = value
-        own = interrupts.interruptible(lambda: self.run_rules(host, tracer))
+        own = interrupts.interruptible(lambda: host.whole(lambda: self.run_rules(host, tracer)))
         cells = *frame.outputs, *own
         made = [host.arrays[b] for b in frame.buffers], [host.cells[c] for c in cells]
         return self._made(arguments, *made), host.steps

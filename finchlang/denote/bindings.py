@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -107,14 +107,17 @@ def bind(program: ast.Node, bindings: dict[str, Any]) -> tuple[dict[str, DenseAr
             environment[name] = number(value)
         elif hasattr(value, "stop") and getattr(value, "step", 0) == 1:
             environment[name] = (int(value.start), int(value.stop))
-        elif (tensor := as_tensor(value)) is not None:
+        elif (tensor := value if isinstance(value, DenseArray) else as_tensor(value)) is not None:
             if id(value) not in same:
-                same[id(value)] = _dense(tensor)
+                same[id(value)] = dense(tensor)
             arrays[name] = same[id(value)]
     return arrays, environment
 
 
-def _dense(tensor: Any) -> DenseArray:
+def dense(tensor: Any) -> DenseArray:
+    """A tensor, or one that is dense already, as a dense array of its own."""
+    if isinstance(tensor, DenseArray):
+        return replace(tensor, data=tensor.data.copy("F"), written=tensor.written.copy())
     data = np.array(tensor.to_numpy(), order="F")
     element = type_of_dtype(data.dtype)
     assert element is not None

@@ -66,6 +66,10 @@ class ExecutingHost(Host):
         found: Callable[[Any], None] = getattr(self, f"do_{type(statement).__name__}")
         return found
 
+    def whole(self, program: Callable[[], Any]) -> Any:
+        """Perform a program."""
+        return program()
+
     # ------------------------------------------------------------------------- memory and cells
 
     def do_Bind(self, s: ir.Bind) -> None:
@@ -302,6 +306,12 @@ class RememberingHost(ExecutingHost):
     def __init__(self, arrays: dict[ir.Buffer, np.ndarray] | None = None):
         super().__init__(arrays)
         self._noted: list[Body] = []
+        self._whole: Callable[[], Any] | None = None
+
+    def whole(self, program: Callable[[], Any]) -> Any:
+        """Perform the one program of this host; from the second time on it is not derived again."""
+        self._whole = self._whole or self._once(program)
+        return self._whole()
 
     def do(self, statement: Any) -> None:
         self._do(partial(self.performer(statement), statement))

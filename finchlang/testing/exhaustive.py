@@ -5,7 +5,7 @@ numbers.
 A place of an operand is empty, stored, or stores the fill; in a format that merges equal neighbours it may
 also be equal to its neighbour. Modes with the same index have the same size. Values of other types are
 numbers. Of the cases that comparisons of symbols lead to, those are run in which one of POINTS choices of
-values lies.
+values lies. The interpreter derives what it does once for all patterns.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from finchlang.base.records import record
 from finchlang.calls.arguments import describe
 from finchlang.calls.kernel import SpecializedKernel
 from finchlang.calls.runner import KernelEvent, Observer
+from finchlang.denote.bindings import DenseArray, dense
 from finchlang.denote.denote import denote
 from finchlang.host.listing import text as printed
 from finchlang.levels.level import Level, Swizzled
@@ -33,7 +34,8 @@ from finchlang.python.session import Session
 from finchlang.syntax.nodes import Access, Call, Extent, Index, Node, Variable
 from finchlang.syntax.traversal import walk
 from finchlang.syntax.types import Bool, Float64, Int64, Type
-from finchlang.tensors.tensor import Scalar, Tensor, swizzled, tensor_over
+from finchlang.tensors.memory import Memory
+from finchlang.tensors.tensor import Scalar, Tensor, body_of, swizzled, tensor_over
 from finchlang.testing import symbols
 from finchlang.testing.compare_engines import Way, ways_of
 from finchlang.testing.data import with_values
@@ -43,7 +45,7 @@ PRIMES = [n for n in range(2, 1500) if all(n % k for k in range(2, math.isqrt(n)
 PROTOCOLS = [Variable(name) for name in ("walk", "gallop", "follow", "extrude", "laminate")]
 #: how many choices of values for symbols there are, and up to how many cases of a pattern are run
 POINTS, CASES = 40, 64
-#: how many operands are kept for other patterns
+#: how many operands and results are kept for other patterns
 KEPT = 5000
 
 
@@ -174,6 +176,12 @@ class Small:
         self.keys = sorted({m for o in self.operands for m in o.modes}, key=str)
         self.is_interpreted = True
         self.made: dict[tuple[Any, ...], Any] = {}
+        self.arrays: dict[str, DenseArray] = {}
+        #: if given, what the denotation gave for dense operands: the same for all kernels of one text
+        self.denoted: dict[Any, Any] | None = None
+        self.program = str(self.node.program)
+        self.interpreter: symbols.SymbolicInterpreter | None = None
+        self.denotation = symbols.symbolic_denotation(lambda: self.path)
 
     def _operands(self, kernel: SpecializedKernel, program: Node) -> list[Operand]:
         named: dict[tuple[str, int], Any] = {}
@@ -259,25 +267,31 @@ class Small:
         return found
 
     def pattern(self, sizes: dict[Any, int], cells: list[int], states: list[str]) -> None:
-        def tensors(is_symbolic: bool) -> dict[str, Any]:
+        def tensors(is_symbolic: bool) -> dict[str, Any] | None:
             own = iter(states)
             made = {}
             for operand, count in zip(self.operands, cells, strict=True):
                 chosen = tuple(itertools.islice(own, count))
                 key = operand.name, operand.body_shape(sizes), chosen, is_symbolic
                 if key not in self.made:
-                    self.made[key] = operand.tensor(*key[1:])
-                made[operand.name] = self.made[key]
+                    try:
+                        tensor = operand.tensor(*key[1:])
+                        self.made[key] = tensor, dense(tensor)
+                    except FinchError:
+                        self.made[key] = None
+                if self.made[key] is None:
+                    return None
+                made[operand.name], self.arrays[operand.name] = self.made[key]
             return made
 
         if len(self.made) > KEPT:
             self.made.clear()
-        try:
-            plain = tensors(False)
-            self.given = tensors(True) if self.is_symbolic else plain
-        except FinchError:
+        plain = tensors(False)
+        given = tensors(True) if self.is_symbolic else plain
+        if plain is None or given is None:
             self.covered.refused += 1
             return
+        self.given = given
         points = symbols.points(POINTS if self.is_symbolic else 0)
         stack: list[tuple[bool, ...]] = [()]
         for _ in range(CASES):
@@ -297,10 +311,10 @@ class Small:
 
     def _case(self, plain: dict[str, Any]) -> None:
         outcomes = {"denote": self._denoted()}
-        if self.is_interpreted:
-            outcomes["interpret"] = self._run("interpret", self.kernel, self.given)
         for which, kernel in self.kernels.items():
             outcomes[f"residual, {which}"] = self._run("residual", kernel, self.given)
+        if self.is_interpreted:
+            outcomes["interpret"] = self._run("interpret", self.kernel, self.given)
         if not self.path.given:
             outcomes["native"] = self._run("native", self.kernel, plain)
         others = [o for n, o in outcomes.items() if n != "denote"]
@@ -315,38 +329,72 @@ class Small:
             self._compare(name, meant, outcome)
 
     def _denoted(self) -> Any:
+        if self.denoted is not None and not self.path.given:
+            seen = [
+                (
+                    name,
+                    a.type,
+                    a.levels,
+                    a.mirrored,
+                    a.data.shape,
+                    a.data.tobytes(),
+                    a.written.tobytes(),
+                )
+                for name, a in self.arrays.items()
+            ]
+            key = self.program, self.numbers, *seen
+            if key in self.denoted:
+                return self.denoted[key]
         numbers = dict(zip(self.kernel.numbers, self.numbers, strict=True))
-        bindings = self.bound | self.given | numbers
-        semantics = symbols.symbolic_denotation(self.path) if self.is_symbolic else None
+        bindings = self.bound | self.arrays | numbers
+        semantics = self.denotation if self.is_symbolic else None
         try:
-            return denote(self.node.program, bindings, self.functions, semantics)
+            found: Any = denote(self.node.program, bindings, self.functions, semantics)
         except FinchError as error:
-            return error.kind
+            found = error.kind
+        if self.denoted is not None and not self.path.given and not self.path.taken:
+            self.denoted[key] = found
+        return found
 
     def _run(self, engine: str, kernel: SpecializedKernel, given: dict[str, Any]) -> Any:
-        host = symbols.SymbolicHost(self.path) if engine != "native" else None
+        host = symbols.SymbolicHost(self.path) if engine == "residual" else None
+        if engine == "interpret":
+            host = self.interpreter = self.interpreter or symbols.SymbolicInterpreter(self.path)
+            host.begin(self.path)
         tensors = [given[name] for name in kernel.tensors]
         if engine == "native":
-            tensors = [t.copy() for t in tensors]
+            tensors = [t.copy() if k in kernel.written else t for k, t in enumerate(tensors)]
         try:
             arguments: list[Any] = [describe(tensor) for tensor in tensors]
             made, _ = kernel.run(engine, arguments, list(self.numbers), None, host)
-        except FinchError as error:
-            return error.kind
-        except (symbols.Unsupported, KeyboardInterrupt):
+        except BaseException as error:
+            self.interpreter = None  # it may be in the middle of a derivation
+            if isinstance(error, FinchError):
+                return error.kind
+            if isinstance(error, Exception) and not isinstance(error, symbols.Unsupported):
+                return error  # such as no user should ever see
             raise
-        except Exception as crash:  # such as no user should ever see
-            return crash
         found: dict[Any, Any] = {}
         for at, memory in made:
             name, value = kernel.tensors[at], arguments[at][0]
             if isinstance(value, Scalar):
                 value = value.format.value_of(memory.counters) if memory else value.value
-            elif memory is not None:
-                value = tensor_over(value.format, memory, True)
-            found[name] = np.asarray(value.to_numpy() if hasattr(value, "to_numpy") else value)
-            if hasattr(value, "entries"):
-                found[name, "places"] = value.entries()[0]
+                found[name] = np.asarray(value)
+            else:
+                found[name], found[name, "places"] = self.contents(name, value, memory)
+        return found
+
+    def contents(
+        self, name: str, tensor: Any, memory: Memory | None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """A tensor that a kernel has left in `memory`, as a dense array, and the places it stores."""
+        if memory is not None:
+            tensor = tensor_over(tensor.format, memory, True)
+        memory = body_of(tensor).memory
+        key = name, memory.shape, memory.counters, *[array.tobytes() for array in memory.arrays]
+        if key not in self.made:
+            self.made[key] = tensor.to_numpy(), tensor.entries()[0]
+        found: tuple[np.ndarray, np.ndarray] = self.made[key]
         return found
 
     def _compare(self, name: str, meant: Any, found: Any) -> None:

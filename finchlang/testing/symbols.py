@@ -15,8 +15,10 @@ from __future__ import annotations
 import math
 import random
 import struct
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -25,7 +27,7 @@ from finchlang.denote.denotation import Denotation
 from finchlang.denote.numpy_operators import MEANINGS
 from finchlang.denote.typed_values import Number
 from finchlang.host import ir, primitives
-from finchlang.host.executing import ExecutingHost
+from finchlang.host.executing import ExecutingHost, RememberingHost
 from finchlang.syntax.nodes import Call, Node, Script, Variable
 from finchlang.syntax.types import Bool, Float64, Int64
 from finchlang.syntax.user_function import Operation
@@ -41,6 +43,8 @@ _terms: dict[Term, int] = {}
 _by_number: list[Term] = []
 _atoms: dict[tuple[Any, ...], int] = {}
 _by_atom: list[tuple[Any, ...]] = []
+#: the symbols among the atoms, with the types of their values
+_symbols: list[tuple[int, Callable[[float], Any]]] = []
 #: for each comparison the signs of the difference for which it holds
 SIGNS = {"lt": {-1}, "le": {-1, 0}, "gt": {1}, "ge": {0, 1}, "eq": {0}, "ne": {-1, 1}}
 #: operations of the host, by the operators of the denotation
@@ -64,6 +68,8 @@ class Unsupported(Exception):
 def atom(*what: Any) -> Term:
     """The term of one atom: ("symbol", name, a number to try it with) or (operation, *terms)."""
     if what not in _atoms:
+        if what[0] == "symbol":
+            _symbols.append((len(_by_atom), type(what[2])))
         _atoms[what] = len(_by_atom)
         _by_atom.append(what)
     return ((((_atoms[what], 1),), 1),)
@@ -197,19 +203,22 @@ def _bits_of(value: float) -> int:
 
 
 def is_symbolic(value: Any) -> bool:
-    if isinstance(value, (int, np.int64)):
-        return int(value) >> 48 == _WHOLE >> 48
-    is_nan = isinstance(value, float) and value != value
-    return is_nan and _bits_of(value) & _BITS == _TAG != _bits_of(value)
+    if isinstance(value, float):
+        return value != value and _bits_of(value) & _BITS == _TAG != _bits_of(value)
+    return isinstance(value, (int, np.int64)) and int(value) >> 48 == _WHOLE >> 48
 
 
 def points(count: int) -> list[dict[int, float]]:
     """Values for all symbols: first the numbers of their own, then `count` random choices."""
+    return _points(count, len(_symbols))
+
+
+@lru_cache(4)
+def _points(count: int, symbols: int) -> list[dict[int, float]]:
     draw, found = random.Random(1), list[dict[int, float]]([{}])
     kinds = [(-2.0, -1.0, 0.0, 1.0, 2.0), tuple(draw.uniform(-3, 3) for _ in range(50))]
-    known = [(k, type(what[2])) for k, what in enumerate(_by_atom) if what[0] == "symbol"]
     for k in range(count):
-        found.append({at: number(draw.choice(kinds[k % 2])) for at, number in known})
+        found.append({at: number(draw.choice(kinds[k % 2])) for at, number in _symbols[:symbols]})
     return found
 
 
@@ -367,15 +376,27 @@ class SymbolicHost(ExecutingHost):
         self.path = path
 
     def compute(self, operation: ir.Op, args: list[Any]) -> Any:
-        if not any(map(is_symbolic, args)):
+        for value in args:
+            if is_symbolic(value):
+                break
+        else:
             return super().compute(operation, args)
         if operation.name == "cast" and operation.type in (Float64, Int64):
             return converted(args[0], operation.type is Int64)
         return self.path.computed(operation.name, args)
 
 
-def symbolic_denotation(path: Path) -> Callable[..., Denotation]:
-    """The denotation on values of which some are symbolic."""
+class SymbolicInterpreter(SymbolicHost, RememberingHost):
+    """The same, for one program that is performed again and again: each piece of it is derived once."""
+
+    def begin(self, path: Path) -> None:
+        self.path, self.steps = path, Counter()
+        self.sizes.clear()
+        self.unwritten.clear()
+
+
+def symbolic_denotation(path: Callable[[], Path]) -> Callable[..., Denotation]:
+    """The denotation on values of which some are symbolic; `path` gives the case that it is in."""
 
     def meaning(key: tuple[str, int]) -> Callable[..., Any]:
         def computed(*args: Any) -> Any:
@@ -387,10 +408,10 @@ def symbolic_denotation(path: Path) -> Callable[..., Denotation]:
                 made = converted(args[-1], key[0] == "Int64")
                 return np.float64(made) if key[0] == "Float64" else np.int64(made)
             if key[0] == "sign":
-                return type(args[0])(path.sign(lifted(args[0])))
+                return type(args[0])(path().sign(lifted(args[0])))
             if key[0] == "inv":
-                return np.float64(path.computed("fdiv", [1.0, args[0]]))
-            found = path.computed(_NAMES.get(key, key[0]), [a.item() for a in args])
+                return np.float64(path().computed("fdiv", [1.0, args[0]]))
+            found = path().computed(_NAMES.get(key, key[0]), [a.item() for a in args])
             if isinstance(found, bool):
                 return np.bool_(found)
             return np.float64(found) if isinstance(found, float) else np.int64(found)
@@ -407,7 +428,7 @@ def symbolic_denotation(path: Path) -> Callable[..., Denotation]:
                     raise Unsupported(f"the statements of {op.name}")
                 if isinstance(op, Call) and op.op == Variable("choose") and len(held) == 2:
                     z = op.args[0].value  # type: ignore[attr-defined]
-                    is_other = path.computed("eq", [held[0], float(z)])
+                    is_other = path().computed("eq", [held[0], float(z)])
                     return Number(args[is_other].value)
             return super().apply(op, args, node)
 
