@@ -107,8 +107,8 @@ def taken(function: FinchFunction, at: int | str, value: Any) -> Any:
     if kind is int:
         if -(1 << 63) <= value < 1 << 63:
             return value
-    elif kind in MAKERS and types.type_of_dtype(value.dtype) is not None:
-        return value  # an array of NumPy, or of SciPy of a class that was met before
+    elif kind in MAKERS and types.type_of_dtype(getattr(value, "dtype", float)) is not None:
+        return value
     names = function.definition.parameters
     name = names[min(at, len(names) - 1)] if isinstance(at, int) and names else str(at)
     try:

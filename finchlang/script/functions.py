@@ -15,7 +15,6 @@ from finchlang.base.errors import FinchError, Span, number_of
 from finchlang.base.late import late
 from finchlang.base.records import record
 from finchlang.calls.environment import Environment, Scope
-from finchlang.calls.lazy_shape import TensorView
 from finchlang.operators.operator_table import OPERATORS
 from finchlang.script.builtins import BUILTINS
 from finchlang.script.lazy_values import Identity
@@ -26,10 +25,7 @@ from finchlang.syntax import nodes as ast, traversal as trees, types
 from finchlang.syntax.user_function import Laws
 from finchlang.tensors.formats import LEVELS
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
-from finchlang.wrappers.masks import MASKS, MaskValue
-
-#: the classes of values of Python that are values of scripts as they are
-READY = frozenset((float, bool, Tensor, SwizzledTensor, Scalar, MaskValue, TensorView))
+from finchlang.wrappers.masks import MASKS
 
 
 @dataclass(eq=False, repr=False)
@@ -65,7 +61,7 @@ class FinchFunction:
         if self.call is None:
             raise FinchError("type", f"`{self}` belongs to no script")
         take = late("taken")
-        given = [v if type(v) in READY else take(self, k, v) for k, v in enumerate(args)]
+        given = [take(self, k, v) for k, v in enumerate(args)]
         named = {name: take(self, name, v) for name, v in keywords.items()} if keywords else {}
         value = self.call(self, given, named)
         return None if value is ast.NOTHING else value

@@ -7,6 +7,7 @@ import platform
 import re
 import subprocess
 from collections.abc import Iterator
+from datetime import date
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -131,6 +132,9 @@ targets go by the slowest. A target is for the geometric mean over the data sets
 Not in the times: making the objects, and what a peer prepares once for a matrix (MKL's analysis, the
 import into GraphBLAS, formats of ours other than CSC, CSR and dense). What such conversions take has
 rows of its own ("convert"). Compiling is not in them either, and has rows of its own.
+
+Each section begins with the day of its run. Later changes to the code are not in its figures; `make bench`
+measures the code as it is.
 """
 
 
@@ -142,7 +146,7 @@ def write_results(meter: Meter, folder: Path, command: str) -> None:
     old = path.read_text(encoding="utf-8") if path.exists() else ""
     sections = {text.partition("\n")[0]: text for text in old.split("\n## ")[1:]}
     name = f"{_cpu()} ({os.cpu_count()} cores)"
-    lines = [name, f"`{command}`", "", ", ".join(_versions())]
+    lines = [name, f"`{command}`", "", ", ".join([str(date.today()), *_versions()])]
     picture = f"results-{re.sub('[^a-z0-9]+', '-', name.lower()).strip('-')}.svg"
     if _draw(meter, folder / picture):
         lines += ["", f"![ratios]({picture})"]
