@@ -39,6 +39,9 @@ class OutOfRange(FinchError):
         super().__init__(error.kind, error.message, error.span, error.hint)
         self.root, self.at_most = root, at_most
 
+    def __reduce__(self) -> Any:  # another process is told what a user is
+        return FinchError, (self.kind, self.message, self.span, self.hint)
+
 
 class Places:
     """The meaning of accesses, with tensors in `arrays`. Denotation adds the values of expressions and of

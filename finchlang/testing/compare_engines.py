@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.base.errors import FinchError, Note
+from finchlang.base.errors import FinchError, Note, Span
 from finchlang.base.records import record
 from finchlang.calls.runner import KernelEvent, Observer
 from finchlang.levels.packed import Packed
@@ -21,7 +21,7 @@ from finchlang.python.session import Session
 from finchlang.tensors.formats import LEVELS
 from finchlang.testing.compare_stored import as_array, same, stored_differences, unsound
 from finchlang.testing.data import plain, reference
-from finchlang.testing.looking import LookingSession
+from finchlang.testing.looking import LookingSession, tells_of
 
 #: the four semantics, from the most abstract to the machine
 SEMANTICS = ("denote", "interpret", "residual", "native")
@@ -98,8 +98,8 @@ class Comparison:
     allowed: Counter[str] = field(default_factory=Counter)
     #: host steps of each kernel that was run, for engines that count them
     steps: dict[str, list[Counter[str]]] = field(default_factory=dict)
-    #: whether the denotation saw the place out of range that an error tells of
-    has_seen: Callable[[FinchError], bool] = lambda error: False
+    #: where the denotation saw an access out of range
+    places: list[Span] = field(default_factory=list)
     #: the kind of each difference, with the ways on each side
     faults: set[tuple[Any, ...]] = field(default_factory=set)
 
@@ -241,7 +241,7 @@ def _run(
         found.steps[label] = steps
     found.notes = session.notes or found.notes
     if isinstance(session, LookingSession):
-        found.has_seen = session.has_seen
+        found.places = session.places
     return [values for values, *_ in all_of[1:]]
 
 
@@ -261,7 +261,7 @@ def _allow(found: Comparison) -> None:
         if others is None or own == others:
             continue
         names = [n for n, form in LET_THROUGH.items() if all(re.match(form, e) for e in said)]
-        if own is None and all(error and found.has_seen(error) for error in rest):
+        if own is None and all(error and tells_of(error, found.places) for error in rest):
             names.append("a place out of range that is not needed")
         if {own, others} == {"bounds", "dimension"}:
             names.append("a wrong size, noticed early or late")

@@ -59,12 +59,13 @@ class LookingSession(Session):
     def denote(self, *args: Any, **named: Any) -> dict[str, Any]:
         return denote(*args, **named | {"semantics": partial(Looking, self.places)})
 
-    def has_seen(self, error: FinchError) -> bool:
-        """Whether an error tells of such an access."""
-        return error.kind == "bounds" and any(
-            error.span is not None
-            and place.source.name == error.span.source.name
-            and (place.line, place.column) < error.span.end
-            and (error.span.line, error.span.column) < place.end
-            for place in self.places
-        )
+
+def tells_of(error: FinchError, places: list[Span]) -> bool:
+    """Whether an error is about an access at one of these places."""
+    return error.kind == "bounds" and any(
+        error.span is not None
+        and place.source.name == error.span.source.name
+        and (place.line, place.column) < error.span.end
+        and (error.span.line, error.span.column) < place.end
+        for place in places
+    )

@@ -236,6 +236,22 @@ def test_a_batch_that_cannot_be_merged_is_no_difference() -> None:
     assert found.allowed == {"a format that would have to merge what is written": 1}
 
 
+@pytest.mark.parametrize("places, is_forgotten", [("7, 8", False), ("2, 8", False), ("2, 8", True)])
+def test_a_place_out_of_range_may_be_told_if_it_is_not_needed(
+    places: str, is_forgotten: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is needed of two fibers without entries; of an element beside one that is stored, it is."""
+    stored = "[0.0 3.0]" if is_forgotten else "[0.0 0.0]"
+    text = f"A = Tensor(SparseList(SparseList(Element(0.0))), {stored}); I = [{places}]; y = [0.0, 0.0]\n"
+    text += "@finch for i = _, j = _; y[i] += A[j, I[i]] end"
+    if is_forgotten:
+        monkeypatch.setattr("finchlang.rules.base.loops._check_range", lambda *given: None)
+    with Comparer(60) as apart:
+        found = apart.compare(text, ways_of(("denote", "interpret")))
+    assert found.agrees is not is_forgotten
+    assert found.allowed == ({} if is_forgotten else {"a place out of range that is not needed": 1})
+
+
 # -------------------------------------------------------------------------------- in another process
 
 
