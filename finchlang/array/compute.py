@@ -311,8 +311,9 @@ def todense(x: Any) -> np.ndarray:
     return result.to_numpy()
 
 
-def dense_array(x: Any) -> np.ndarray:
-    """As `todense`, but raises TypeError if the dense array is much larger than the memory of `x`."""
+def dense_array(x: Any, ways: str = "`tocsr()` or `tocoo()` a SciPy array") -> np.ndarray:
+    """As `todense`, but raises TypeError if the dense array is much larger than the memory of `x`, with
+    other `ways`."""
     if not hasattr(x, "shape"):
         return np.asarray(x)
     if isinstance(x, Array):
@@ -320,8 +321,9 @@ def dense_array(x: Any) -> np.ndarray:
     if not isinstance(x, Scalar):
         size = math.prod(x.shape) * x.dtype.itemsize
         if size > SMALL and size > TIMES * bytes_of(x):
-            ways = "`todense()` makes one, `tocsr()` or `tocoo()` a SciPy array"
-            raise TypeError(f"a dense array of this has {size} bytes: {ways}")
+            raise TypeError(
+                f"a dense array of this has {size} bytes: `todense()` makes one, {ways}"
+            )
     return todense(x)
 
 

@@ -140,9 +140,7 @@ def arange(
     start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None
 ) -> Array:
     """The numbers from `start` to before `stop` by `step`; from 0 if only one number is given."""
-    first: Any
-    first, last = (0, start) if stop is None else (start, stop)
-    return Array(as_expression(np.arange(first, last, step, dtype=dtype)))
+    return Array(as_expression(np.arange(start, stop, step, dtype=dtype)))
 
 
 def linspace(

@@ -12,19 +12,10 @@ import numpy as np
 
 from finchlang.algebra.index_map import Wrapped, value
 from finchlang.algebra.program_context import ONE
+from finchlang.array import expression as lazy
 from finchlang.array.compute import compute, dense_array, todense
 from finchlang.array.creation import asarray
 from finchlang.array.elementwise import astype, bitwise_and, where
-from finchlang.array.expression import (
-    Array,
-    Constant,
-    Expression,
-    Leaf,
-    Map,
-    Reduce,
-    Reversed,
-    apply,
-)
 from finchlang.array.inferred_values import unknown_values
 from finchlang.array.operands import as_expression, operands
 from finchlang.array.plan import levels_at
@@ -45,7 +36,7 @@ NOT_CHANGED = "arrays are not changed in place: `where` makes others"
 ALL, AT, WINDOW, SLICE, LISTED, TAKEN = "all", "at", "window", "slice", "listed", "taken"
 
 
-class IndexedPart(Expression):
+class IndexedPart(lazy.Expression):
     """A part of the first argument. For each of its modes, `kinds` is how it is indexed, `(SLICE, step)`
     for a slice with a step, and `places` which mode of the result it becomes, None for an integer. The
     other arguments are the lists of coordinates, in order of modes. `numbers` are the coordinates of
@@ -55,7 +46,7 @@ class IndexedPart(Expression):
 
     def __init__(
         self,
-        args: tuple[Expression, ...],
+        args: tuple[lazy.Expression, ...],
         kinds: tuple[Any, ...],
         places: tuple[int | None, ...],
         numbers: tuple[int, ...],
@@ -84,7 +75,7 @@ def _part(to: Lowering, node: IndexedPart, indices: tuple[ast.Node, ...]) -> ast
     return to.value(arg, tuple(own))
 
 
-def getitem(x: Any, key: Any) -> Array:
+def getitem(x: Any, key: Any) -> lazy.Array:
     """`x[key]` as NumPy has it: integers, slices, `...`, None for a new axis, masks, and lists or arrays of
     integers, which broadcast; a Bool alone for a new axis of size 1 or 0. Masks and lists are computed at
     once, and so is a sparse array at lists that do not go together. Raises IndexError for an index out of
@@ -92,10 +83,12 @@ def getitem(x: Any, key: Any) -> Array:
     kind of index."""
     arg = as_expression(x)
     if is_mask(key) and not _order(key):
-        return along(Array(with_axes(arg, (0,), len(arg.shape) + 1)), {0: slice(0, int(bool(key)))})
+        return along(
+            lazy.Array(with_axes(arg, (0,), len(arg.shape) + 1)), {0: slice(0, int(bool(key)))}
+        )
     if is_mask(key) and _order(key) == len(arg.shape) and 0 not in np.shape(key):
         return _masked(arg, key)
-    return Array(_parted(arg, in_each_axis(key, len(arg.shape))))
+    return lazy.Array(_parted(arg, in_each_axis(key, len(arg.shape))))
 
 
 def in_each_axis(key: Any, order: int) -> list[Any]:
@@ -116,7 +109,7 @@ def in_each_axis(key: Any, order: int) -> list[Any]:
     return keys
 
 
-def _parted(arg: Expression, keys: list[Any]) -> Expression:
+def _parted(arg: lazy.Expression, keys: list[Any]) -> lazy.Expression:
     """`arg` indexed in each axis; `...` only divides lists from each other."""
     given: list[tuple[Any, Any]] = []  # each axis: the kind of its index, and that
     for key in keys:
@@ -142,8 +135,11 @@ def _parted(arg: Expression, keys: list[Any]) -> Expression:
 
 
 def _joined(
-    arg: Expression, given: list[tuple[Any, Any]], lists: list[np.ndarray], common: tuple[int, ...]
-) -> Expression:
+    arg: lazy.Expression,
+    given: list[tuple[Any, Any]],
+    lists: list[np.ndarray],
+    common: tuple[int, ...],
+) -> lazy.Expression:
     """The part for indices whose lists broadcast to a `common` shape. Lists of which each has an axis of
     its own (`np.ix_`) are modes of their own, others are one mode that they go through together."""
     own = [
@@ -167,7 +163,7 @@ def _joined(
     turned: list[int] = []  # the modes of slices that go down
     places: list[int | None] = []
     numbers: list[int] = []
-    args: list[Expression] = [arg]
+    args: list[lazy.Expression] = [arg]
     shape: list[int] = [*block] if lists and not start else []
     for kind, index in given:
         if lists and start and len(shape) == start:
@@ -200,27 +196,27 @@ def _joined(
     part = arg
     if {*kinds} != {ALL} or places != [*range(len(shape))]:
         part = IndexedPart(tuple(args), tuple(kinds), tuple(places), tuple(numbers), tuple(shape))
-    part = Reversed(part, tuple(turned)) if turned else part
+    part = lazy.Reversed(part, tuple(turned)) if turned else part
     if not lists or is_apart or len(common) == 1:
         return part
     return reshaped(part, (*shape[:start], *common, *shape[start + 1 :]))
 
 
-def _is_listed(arg: Expression, mode: int) -> bool:
+def _is_listed(arg: lazy.Expression, mode: int) -> bool:
     """Whether a mode may be one that lists entries, where those at coordinates that go down would each be
     searched for."""
-    if not arg.values.is_fill or not isinstance(arg, Leaf):
+    if not arg.values.is_fill or not isinstance(arg, lazy.Leaf):
         return arg.values.is_fill
     levels = levels_at(arg.static.format, range(len(arg.shape)))
     return not all([level.is_dense for own, level in levels if own == mode])
 
 
-def _taken(arg: Expression, given: list[Any], own: list[list[int]]) -> Any:
+def _taken(arg: lazy.Expression, given: list[Any], own: list[list[int]]) -> Any:
     """A sparse operand with its parts at lists that are modes of their own, and the indices that are left,
     where these are TAKEN; None for a dense one. What is not computed yet is so now."""
     if not (arg.values.is_fill and any(own)):
         return None
-    tensor: Any = as_tensor(arg.value) if isinstance(arg, Leaf) else compute(Array(arg))
+    tensor: Any = as_tensor(arg.value) if isinstance(arg, lazy.Leaf) else compute(lazy.Array(arg))
     if not isinstance(tensor, (Tensor, SwizzledTensor)) or is_whole(level_of(tensor.format)):
         return None
     axes, left, lists = iter(own), list[Any](), dict[int, np.ndarray]()
@@ -286,38 +282,38 @@ def is_mask(key: Any) -> bool:
     return getattr(key, "dtype", None) == np.bool_
 
 
-def _masked(arg: Expression, mask: Any) -> Array:
+def _masked(arg: lazy.Expression, mask: Any) -> lazy.Array:
     """The elements where a mask of the same shape is true, in row-major order. The mask is computed at
     once, by what it stores if its fill is False. Raises IndexError for a mask of another shape."""
     given = as_expression(np.asarray(mask) if isinstance(mask, (list, bool)) else mask)
     if given.shape != arg.shape:
         raise IndexError(f"a mask of shape {given.shape} of an array of shape {arg.shape}")
-    found = compute(Array(given))
+    found = compute(lazy.Array(given))
     coordinates, values = found.entries()
     coordinates = np.array(np.nonzero(todense(found))) if found.fill else coordinates[:, values]
     rows = coordinates[:, np.lexsort(coordinates[::-1])]
     lists = tuple([as_expression(np.ascontiguousarray(row) + 1) for row in rows])
     order, count = len(arg.shape), rows.shape[1]
-    return Array(IndexedPart((arg, *lists), (LISTED,) * order, (0,) * order, (), (count,)))
+    return lazy.Array(IndexedPart((arg, *lists), (LISTED,) * order, (0,) * order, (), (count,)))
 
 
-def take(x: Any, indices: Any, /, *, axis: int | None = None) -> Array:
+def take(x: Any, indices: Any, /, *, axis: int | None = None) -> lazy.Array:
     """The parts of `x` at these coordinates of an axis, from 0, or of all elements in row-major order.
     Raises IndexError for a coordinate out of range."""
     arg = as_expression(x)
     if axis is None:
         arg, axis = reshaped(arg, (math.prod(arg.shape),)), 0
     coordinates = np.asarray(todense(indices) if isinstance(indices, ArrayMethods) else indices)
-    return along(Array(arg), {normalized_axis(axis, len(arg.shape)): coordinates})
+    return along(lazy.Array(arg), {normalized_axis(axis, len(arg.shape)): coordinates})
 
 
-def along(x: Any, keys: dict[int, Any]) -> Array:
+def along(x: Any, keys: dict[int, Any]) -> lazy.Array:
     """`x` indexed in some axes, from 0, and whole in the others."""
     arg = as_expression(x)
-    return Array(_parted(arg, [keys.get(k, slice(None)) for k in range(len(arg.shape))]))
+    return lazy.Array(_parted(arg, [keys.get(k, slice(None)) for k in range(len(arg.shape))]))
 
 
-def flip(x: Any, /, *, axis: Any = None) -> Array:
+def flip(x: Any, /, *, axis: Any = None) -> lazy.Array:
     """The elements along some axes, or all if none is given, in reverse order."""
     axes = normalized_axes(axis, len(as_expression(x).shape))
     return along(x, dict.fromkeys(axes, slice(None, None, -1)))
@@ -332,7 +328,7 @@ def setitem(x: Any, key: Any, value: Any) -> None:
     an axis, or it is a mask of the shape of `x`; the value broadcasts to the part. Raises TypeError for
     other keys, for other arrays than lazy ones, and for a value that is not cast to the type of `x`;
     ValueError for a value of another shape; IndexError as `x[key]`."""
-    if type(x) is not Array:
+    if type(x) is not lazy.Array:
         raise TypeError(NOT_CHANGED)
     given = _cast(value, x)
     if is_mask(key) and np.shape(key) == x.shape:
@@ -344,7 +340,7 @@ def setitem(x: Any, key: Any, value: Any) -> None:
         x.node = as_expression(compute(changed))
 
 
-def _in_order(given: Array, mask: Any) -> Array | None:
+def _in_order(given: lazy.Array, mask: Any) -> lazy.Array | None:
     """An array that has the values given where a mask is true, in row-major order; None if that is
     nowhere."""
     counts = np.cumsum(dense_array(mask))
@@ -353,10 +349,10 @@ def _in_order(given: Array, mask: Any) -> Array | None:
     return reshape(along(values, {0: places}), np.shape(mask)) if values.shape[0] else None
 
 
-def _cast(value: Any, x: Array) -> Array:
+def _cast(value: Any, x: lazy.Array) -> lazy.Array:
     """A number or array in the type of `x`."""
     try:
-        given = Array(operands(value, x)[0])
+        given = lazy.Array(operands(value, x)[0])
     except TypeError:  # a list
         given = asarray(value)
     if x.dtype != np.bool_ and not np.can_cast(given.dtype, x.dtype, "same_kind"):
@@ -364,7 +360,7 @@ def _cast(value: Any, x: Array) -> Array:
     return astype(given, x.dtype)
 
 
-def _spread(given: Array, keys: list[Any], shape: tuple[int, ...]) -> tuple[Any, Any]:
+def _spread(given: lazy.Array, keys: list[Any], shape: tuple[int, ...]) -> tuple[Any, Any]:
     """Where the part of an array of this shape is, None if it is all of it; and an array that has in the
     part the values given, None if the part has no elements."""
     keys = [key for key in keys if key is not Ellipsis]
@@ -377,7 +373,7 @@ def _spread(given: Array, keys: list[Any], shape: tuple[int, ...]) -> tuple[Any,
     order, masks, places = len(shape), list[Any](), dict[int, Any]()
     part, integers = list[int](), list[int]()
     for axis, (key, size) in enumerate(zip(keys, shape, strict=True)):
-        if isinstance(key, Array):
+        if isinstance(key, lazy.Array):
             key = key.todense()
         at = np.arange(size)[key]
         inside, place = np.zeros(size, bool), np.zeros(size, np.int64)
@@ -391,11 +387,13 @@ def _spread(given: Array, keys: list[Any], shape: tuple[int, ...]) -> tuple[Any,
         else:
             integers.append(axis)
         flags = as_expression(asarray(inside, fill_value=False))
-        masks.append(Array(with_axes(flags, tuple(k for k in range(order) if k != axis), order)))
+        masks.append(
+            lazy.Array(with_axes(flags, tuple(k for k in range(order) if k != axis), order))
+        )
     values = broadcast_to(given, part).node
     if 0 in part:
         return None, None
-    spread = Array(with_axes(values, tuple(integers), order))
+    spread = lazy.Array(with_axes(values, tuple(integers), order))
     for axis, place in places.items():
         spread = along(spread, {axis: place})
     return reduce(bitwise_and, masks) if masks else None, spread
@@ -404,7 +402,7 @@ def _spread(given: Array, keys: list[Any], shape: tuple[int, ...]) -> tuple[Any,
 # ------------------------------------------------------------------------ the least, the greatest
 
 
-class Position(Expression):
+class Position(lazy.Expression):
     """The coordinate of each element in one mode, from 0."""
 
     __slots__ = ("axis",)
@@ -419,19 +417,19 @@ def _position(to: Lowering, node: Position, indices: tuple[ast.Node, ...]) -> as
     return ast.Call(ast.Variable("-"), (value(indices[node.axis]), ONE))
 
 
-def argmin(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Array:
+def argmin(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> lazy.Array:
     """The coordinate, from 0, of the first least element along an axis, or its place in row-major order if
     no axis is given; NaN counts as least. Raises ValueError for no elements."""
     return _place("minby", x, axis, keepdims)
 
 
-def argmax(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> Array:
+def argmax(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> lazy.Array:
     """The coordinate, from 0, of the first greatest element along an axis, or its place in row-major order
     if no axis is given; NaN counts as greatest. Raises ValueError for no elements."""
     return _place("maxby", x, axis, keepdims)
 
 
-def _place(op: str, x: Any, axis: Any, keepdims: bool) -> Array:
+def _place(op: str, x: Any, axis: Any, keepdims: bool) -> lazy.Array:
     arg = as_expression(x)
     order = len(arg.shape)
     axes = range(order) if axis is None else (normalized_axis(axis, order),)
@@ -439,21 +437,25 @@ def _place(op: str, x: Any, axis: Any, keepdims: bool) -> Array:
         raise ValueError(f"{'argmin' if op == 'minby' else 'argmax'} of no elements has no value")
     _, result = _least(op, arg, axes)
     if arg.values.type.is_float:  # NaN is neither less nor greater than another
-        result = apply("ifelse", *_least("maxby", apply("isnan", arg), axes), result)
-    return Array(with_axes(result, tuple(axes), order) if keepdims else result)
+        result = lazy.apply("ifelse", *_least("maxby", lazy.apply("isnan", arg), axes), result)
+    return lazy.Array(with_axes(result, tuple(axes), order) if keepdims else result)
 
 
-def _least(op: str, arg: Expression, axes: Sequence[int]) -> tuple[Expression, Expression]:
+def _least(
+    op: str, arg: lazy.Expression, axes: Sequence[int]
+) -> tuple[lazy.Expression, lazy.Expression]:
     """The first least element by `op` over these axes, and its place in row-major order."""
     values, stride = arg, 1
-    places: Expression = Constant(typed_literal(0, types.Int64))
+    places: lazy.Expression = lazy.Constant(typed_literal(0, types.Int64))
     for k in reversed(axes):
-        own: Expression = Position(values.shape, k)
+        own: lazy.Expression = Position(values.shape, k)
         if k != axes[-1]:
-            own = apply("+", apply("*", own, Constant(typed_literal(stride, types.Int64))), places)
+            own = lazy.apply(
+                "+", lazy.apply("*", own, lazy.Constant(typed_literal(stride, types.Int64))), places
+            )
         stride *= arg.shape[k]
         pair = types.pair_of(values.values.type, types.Int64)
-        found = Reduce(op, Map("=>", (values, own), unknown_values(pair)), (k,))
-        values = Map("first", (found,), unknown_values(pair.first))
-        places = Map("last", (found,), unknown_values(types.Int64))
+        found = lazy.Reduce(op, lazy.Map("=>", (values, own), unknown_values(pair)), (k,))
+        values = lazy.Map("first", (found,), unknown_values(pair.first))
+        places = lazy.Map("last", (found,), unknown_values(types.Int64))
     return values, places

@@ -52,7 +52,8 @@ def as_expression(value: Any) -> Expression:
     TypeError for another value."""
     found = expression_of(value)
     if found is None:
-        raise NotAnArray(f"{foreign(value)} is no array")
+        way = ": `asarray` makes one" if isinstance(value, (list, tuple)) else ""
+        raise NotAnArray(f"{foreign(value)} is no array{way}")
     return found
 
 

@@ -164,7 +164,8 @@ def _cumulative(name: str, function: Any, initial: int) -> tuple[Callable[..., A
     ) -> Array:
         if axis is None and len(as_expression(x).shape) != 1:
             raise ValueError("an axis is needed for an array that is no vector")
-        at, given = _axis_of(x, axis or 0), dense_array(x)
+        ways = "`tocoo()` gives its entries, between which the result stays the same"
+        at, given = _axis_of(x, axis or 0), dense_array(x, ways)
         found = function(given, axis=at, dtype=None if dtype is None else type_of(dtype).dtype)
         if include_initial:
             shape = (*found.shape[:at], 1, *found.shape[at + 1 :])

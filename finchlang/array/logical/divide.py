@@ -15,8 +15,6 @@ from finchlang.array.logical.form import SumProduct, WrittenNest
 
 #: so many choices are made before the best division that was found is taken
 MOST = 1000
-#: a division is searched for that costs at most this part of what was found at once: costs are estimates
-WORTH = 0.8
 #: equal factors are tried in so many orders to find equal parts
 ORDERS = 24
 
@@ -117,7 +115,7 @@ class Division:
         greedy = self.greedy(written.cost)
         start = min(written, greedy, key=lambda nest: nest.cost) if greedy else written
         self.complete += [written] if start is written else [written, start]
-        _, found = self.solved(self.everything, WORTH * start.cost)
+        _, found = self.solved(self.everything, costs.GAIN * start.cost)
         if found is not None and self.spread:
             found = self.priced_nest((found,), self.form.kept, found.cost, start.cost)
         return found or start

@@ -8,6 +8,7 @@ from copy import copy
 from math import inf
 from typing import Any, Protocol
 
+from finchlang.algebra import costs
 from finchlang.algebra.laws import identity_of
 from finchlang.array import expression as lazy
 from finchlang.array.inferred_values import op_node, result_of
@@ -20,13 +21,8 @@ from finchlang.levels.element import typed_literal
 from finchlang.operators.operator import Operator
 from finchlang.operators.operator_table import SELECT, operator, referred
 
-#: a division is taken where it is expected to take at most this part of the steps of what was written:
-#: costs are estimates
-GAIN = 0.8
 #: so many sums are tried multiplied out in a nest: terms may have sums again
 EXPANSIONS = 16
-#: an expression of more nodes is stored if it is used twice
-SHARED = 16
 #: told of a difference that is not multiplied out
 REFUSED = "a difference is not multiplied out, since great terms may cancel: reorder='any' does"
 
@@ -80,7 +76,7 @@ class LogicalPlanner:
         for number in sorted(uses):
             node = self.graph.nodes[number]
             size = 1 + sum([sizes[self.number(arg)] for arg in node.args])
-            if uses[number] > 1 and (size > SHARED or node.has_cases):
+            if uses[number] > 1 and (size > costs.SHARED or node.has_cases):
                 shared.add(number)
             sizes[number] = 1 if number in shared or isinstance(node, lazy.Reduce) else size
         return shared
@@ -178,7 +174,7 @@ class LogicalPlanner:
         self.is_choice = self.is_choice or len(form.factors) > 1
         others = [nest for nest in division.complete if best.cost < nest.cost != written.cost]
         other = min(others, key=lambda nest: nest.cost, default=None)
-        chosen = best if best.cost <= GAIN * written.cost or is_masked else written
+        chosen = best if best.cost <= costs.GAIN * written.cost or is_masked else written
         told = Described(form, best, written, other)
         if division.is_cut:
             told.notes.append(f"after {MOST} choices no more divisions are weighed")
@@ -287,8 +283,8 @@ class LogicalPlanner:
         view = lazy.View(own, tuple(places), arg.shape, self.places_of(arg))
         new = lazy.Reduce(node.op, lazy.apply(op, arg, view), node.axes)
         self.plan(node), self.plan(new)
-        costs = [self.costs.get(self.number(n), 0.0) for n in (new, node)]
-        return new if costs[0] < GAIN * costs[1] else node
+        least, whole = (self.costs.get(self.number(n), 0.0) for n in (new, node))
+        return new if least < costs.GAIN * whole else node
 
     def places_of(self, node: lazy.Expression) -> list[Place]:
         return [self.place(node, k) for k in range(len(node.shape))]
@@ -364,7 +360,7 @@ class LogicalPlanner:
                 made.add(number)
         if len(read) > 1:
             least, terms = self.multiplied_out(read, nest.made, form, scalars, told)
-            if terms is not None and least < GAIN * own:
+            if terms is not None and least < costs.GAIN * own:
                 return terms, spent + least
         return self.assembled(read, nest.made, form, scalars), spent + own
 
