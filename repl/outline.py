@@ -110,8 +110,7 @@ class Outline:
         found: Binding | None = None
         for binding in self._by_name.get(name, ()):
             scope = binding.scope
-            is_inside = scope.start <= offset <= scope.end
-            if is_inside and not binding.at < offset < binding.until:
+            if scope.has(offset) and not binding.at < offset < binding.until:
                 is_nearer = found is None or scope.start > found.scope.start
                 is_later = found is not None and scope is found.scope and binding.at <= offset
                 if is_nearer or is_later:

@@ -77,10 +77,7 @@ def from_python(value: Any, name: str = "x") -> Any:
         hint = f"`{name}.real` and `{name}.imag` have one" if is_complex else hint
         raise FinchError("type", f"{what} of {dtype} has no element type here", None, hint)
     if not isinstance(value, _VALUES) and library != "finchlang" and dtype is None:
-        hint = (
-            "values are numbers, strings, arrays, tensors, functions, and lists, tuples and "
-            "dictionaries of these"
-        )
+        hint = "values: numbers, strings, arrays, tensors, functions, tuples, lists, dictionaries"
         raise FinchError("type", f"a name cannot be bound to {foreign(value)}", None, hint)
     return value
 

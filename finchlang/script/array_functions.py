@@ -78,11 +78,9 @@ def summed(op: Any, arg: lazy.Expression, axes: tuple[int, ...], keepdims: bool 
     if axes:
         return reduced(op, arg, axes, keepdims)
     row = operator(op_node(op))
-    return (
-        arg
-        if row and row.commutative
-        else lazy.apply(op, lazy.Constant(identity_of(op, type)), arg)
-    )
+    if row is not None and row.commutative:
+        return arg
+    return lazy.apply(op, lazy.Constant(identity_of(op, type)), arg)
 
 
 def product(a: lazy.Expression, b: lazy.Expression) -> lazy.Expression:

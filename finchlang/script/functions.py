@@ -69,21 +69,16 @@ class FinchFunction:
     @property
     def __signature__(self) -> inspect.Signature:
         """Its parameters; a default that is no literal is shown as `...`."""
-        found, defaults = list[inspect.Parameter](), dict(self.definition.defaults)
-        several = {name for name, kind in self.definition.types if kind == "Vararg"}
         one, more = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.VAR_POSITIONAL
-        for name in self.definition.parameters:
-            kind = more if name in several else one
-            node = defaults.get(name)
-            default = (
-                inspect.Parameter.empty
-                if node is None
-                else node.value
-                if isinstance(node, ast.Literal)
-                else ...
-            )
-            found.append(inspect.Parameter(name, kind, default=default))
-        return inspect.Signature(found)
+        several = {name for name, kind in self.definition.types if kind == "Vararg"}
+        given, empty = self.definition.defaults, inspect.Parameter.empty
+        shown = {name: n.value if isinstance(n, ast.Literal) else ... for name, n in given}
+        return inspect.Signature(
+            [
+                inspect.Parameter(n, more if n in several else one, default=shown.get(n, empty))
+                for n in self.definition.parameters
+            ]
+        )
 
     def __copy__(self, memo: object = None) -> FinchFunction:
         return self  # as copies of Python functions are

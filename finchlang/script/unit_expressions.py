@@ -79,14 +79,10 @@ class UnitExpressions(UnitTensors):
             case ast.Parametric(_, parameters):
                 return all(self.is_known(p) for p in parameters)
             case ast.Call(op, given):
-                called = (
-                    self.meaning(op.name, op.span).value
-                    if isinstance(op, ast.Variable) and self.is_known(op)
-                    else None
-                )
-                is_pure = isinstance(op, ast.Parametric) or isinstance(
-                    called, (LevelName, MaskName, Operator, Type)
-                )
+                pure, called = (LevelName, MaskName, Operator, Type), None
+                if isinstance(op, ast.Variable) and self.is_known(op):
+                    called = self.meaning(op.name, op.span).value
+                is_pure = isinstance(op, ast.Parametric) or isinstance(called, pure)
                 return is_pure and all(self.is_known(a) for a in (op, *given))
         return False
 
