@@ -6,9 +6,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, NamedTuple
 
-from finchlang.host.construct import TRUE, const
+from finchlang.host.construct import TRUE, const, op
 from finchlang.host.inspecting import scratch
-from finchlang.host.interface import Fact, Host
+from finchlang.host.interface import Body, Fact, Host
 from finchlang.host.ir import Buffer, Cell, Expr
 from finchlang.syntax.types import Type
 
@@ -26,17 +26,26 @@ class _Read(NamedTuple):
 
 class _Reading:
     """A host that gives code what `value` makes of its reads. With `is_kept_only` nothing else that the
-    code makes is of use."""
+    code makes is of use. Loops go on only where `when` holds: what they wait for may never be read."""
 
-    def __init__(self, host: Host, value: Callable[[_Read], Expr], is_kept_only: bool = False):
+    def __init__(
+        self,
+        host: Host,
+        value: Callable[[_Read], Expr],
+        is_kept_only: bool = False,
+        when: Expr = TRUE,
+    ):
         self._host, self._value, self._count = host, value, 0
-        self._is_kept_only = is_kept_only
+        self._is_kept_only, self._when = is_kept_only, when
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._host, name)
 
     def let(self, expr: Expr, name: str = "t", **known: Fact) -> Expr:
         return expr if self._is_kept_only else self._host.let(expr, name, **known)
+
+    def loop(self, condition: Callable[[], Expr], body: Body, is_endless: bool = False) -> None:
+        self._host.loop(lambda: op("and", self._when, condition()), body, is_endless)
 
     def load(
         self, buffer: Buffer, index: Expr, name: str = "v", type: Type | None = None, **known: Fact
@@ -63,7 +72,7 @@ def guarded(host: Host, condition: Expr) -> Any:
     def value(read: _Read) -> Expr:
         return host.only_if(condition, read.value, read.name, read.otherwise, **read.known)
 
-    return host if condition is TRUE else _Reading(host, value)
+    return host if condition is TRUE else _Reading(host, value, when=condition)
 
 
 class Kept:
