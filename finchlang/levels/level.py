@@ -444,6 +444,12 @@ class TensorLike(Node):
         dimensions whose coordinates have consecutive positions are counted."""
         return 0
 
+    @property
+    def is_split(self) -> bool:
+        """Whether a mode of it is a part of a mode that is split, so that the nest of any block has each part
+        of the whole: one place is looked up, and parts are not divided again."""
+        return False
+
     def uniform(self, value: Node) -> Node:
         """A tensor of this one's dimensions except the last, with `value` everywhere."""
         return Uniform(value, self.sizes()[:-1], self.mode)
@@ -466,6 +472,10 @@ class Within(TensorLike):
     @property
     def mode(self) -> str:
         return self.body.mode
+
+    @property
+    def is_split(self) -> bool:
+        return self.body.is_split
 
     @property
     def level(self) -> Any:

@@ -39,6 +39,8 @@ class LoopletNest(Within):
     make: Looplets
     names: tuple[Node, ...] = ()
 
+    is_split = True
+
     def __str__(self) -> str:
         return f"{self.body}[...]"
 
@@ -85,6 +87,8 @@ def placeholders(node: Node) -> list[Node]:
 class Split(Around):
     """`split(A, k, m)`: modes k and k + 1 stand for mode k of A, k running fastest, with the size m. With
     both sizes, `split(A, k, m, n)`, either may be 0."""
+
+    is_split = True
 
     def located(self, in_a_row: bool) -> int:
         within = self.body.located(in_a_row)
@@ -142,20 +146,24 @@ class Split(Around):
             nest = LoopletNest(self.body, self.order - 1, own, make, names)
             return Call(Variable("nest"), (nest, *names)) if names else nest
 
-        projection = Projection(size, looplets, block)
+        projection = Projection(size, looplets, block, self.body.is_split)
         if self.mode == UPDATE:
             return projection.written(looplets(host, protocol))
+        if protocol == "follow":
+            return projection.blocks(looplets)
         return projection.of(looplets(host, protocol))
 
 
 @record
 class Projection:
     """Makes nests over a mode nests over its blocks of `size`. `looplets(host, protocol)` makes the nest
-    over the whole mode again, and `block(looplets)` a tensor with looplets in its last mode."""
+    over the whole mode again, and `block(looplets)` a tensor with looplets in its last mode. If the mode
+    `is_split` already, what stands between its first and last run is not divided again."""
 
     size: Expr
     looplets: Looplets
     block: Callable[[Looplets], Node]
+    is_split: bool
 
     def before(self, j: Expr) -> Expr:
         """The last coordinate before block j."""
@@ -202,23 +210,27 @@ class Projection:
         known = steps and steps.stored
         fill = known.fill if known and known.are_points else None
         is_filled = all(b is steps or (isinstance(b, lp.Run) and b.body == fill) for b in bodies)
-        parts: list[lp.Phase] = []
+        whole, parts = self.blocks(self.looplets), list[lp.Phase]()
         before: Expr = ZERO
 
         def add_part(body: Node, stop: Expr | None) -> None:
             nonlocal before
             before = before if stop is None else op("max", before, stop)
+            if parts and parts[-1].body is body:
+                parts.pop()
             parts.append(lp.Phase(body, None, stop and before))
 
         for phase in phases:
             body, stop = self.of(lp.set_end(phase.body, phase.stop)), phase.stop
+            if self.is_split and not is_filled and not isinstance(body, lp.Run):
+                body = whole
             if stop is None or phase is phases[-1]:  # it has all blocks if these are of size 0
                 add_part(body, None)
             elif is_filled:  # entries describe a block that two phases share, too
                 add_part(body, self.reach(stop) if phase.body is steps else self.whole(stop))
             else:
                 add_part(body, self.whole(stop))
-                add_part(self.blocks(self.looplets), self.reach(stop))
+                add_part(whole, self.reach(stop))
         return lp.Sequence(tuple(parts))
 
     def written(self, node: Any) -> Any:

@@ -282,7 +282,9 @@ def _unfurl_site(term: ast.Loop, site: ast.Access, mode: str, state: State) -> t
             stop = extent[1]
     # also a premise of Assign and Access, but here the tensor still has its name
     expect_mode(site.tensor, tensor, mode, term)
-    looplet = tensor.unfurl(state.host, stop if extent is not None else None, None)
+    is_followed = region[0] is region[1] and mode == READ and tensor.is_split
+    protocol = "follow" if is_followed else None
+    looplet = tensor.unfurl(state.host, stop if extent is not None else None, protocol)
     return looplet, captured
 
 
