@@ -7,7 +7,7 @@ from typing import Any
 
 from finchlang.base.locks import cached_property
 from finchlang.calls.compile_cache import Signature
-from finchlang.calls.staging import Staged
+from finchlang.calls.staging import LEAST, Staged
 from finchlang.functions import unit_rules
 from finchlang.functions.unit import RunKernel, Unit, in_script
 from finchlang.host import ir
@@ -42,6 +42,11 @@ class StagedUnit(Staged):
     @property
     def _levels(self) -> dict[str, Any]:
         return {n: level_of(f) for n, f in self.formats.items()}
+
+    @property
+    def most(self) -> int:
+        """A kernel may stand in several arms and rounds."""
+        return 8 * sum(part.most for part in self.parts.values()) + LEAST
 
     @cached_property
     def parts(self) -> dict[RunKernel, Staged]:

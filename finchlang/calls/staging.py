@@ -40,6 +40,9 @@ from finchlang.syntax.types import Type, number
 from finchlang.tensors import bind
 from finchlang.tensors.memory import Memory
 
+#: a residual may have so many statements, and so many for each node of its program
+LEAST, EACH = 15_000, 100
+
 
 class Staged:
     """A program for formats. `choices` are the rules, whether workspaces are inserted, and which of them
@@ -111,10 +114,15 @@ class Staged:
             forget()
         return ()
 
+    @property
+    def most(self) -> int:
+        """How many statements the residual may have."""
+        return max(LEAST, EACH * sum(1 for _ in walk(self.source)))
+
     @cached_property
     def residual(self) -> ir.Residual:
         """The residual program: what is left to do once formats are known."""
-        host = ResidualHost()
+        host = ResidualHost(self.most)
         return verified(self.recorded(host, self.run_rules(host, None)))
 
     def recorded(self, host: ResidualHost, own: tuple[ir.Cell, ...] = ()) -> ir.Residual:

@@ -12,7 +12,7 @@ from enum import Enum
 from functools import partial
 from typing import Any, NamedTuple
 
-from finchlang.base.errors import Bug
+from finchlang.base.errors import Bug, FinchError
 from finchlang.base.records import record
 from finchlang.host.ir import Expr
 from finchlang.syntax.nodes import EMPTY, Node, is_empty
@@ -159,6 +159,8 @@ class Machine:
                 result = candidate.apply(self, term, state)
             except Stuck as stuck:
                 raise stuck.of(candidate.name) from None
+            except FinchError as error:
+                raise (error.at(term.span) if error.kind == "resource" else error) from None
             if result is not None:
                 if self.tracer is not None and not candidate.steps:
                     self.tracer(Applied(candidate.name, term, result[0], self.depth))

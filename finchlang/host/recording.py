@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import replace
 
+from finchlang.base.errors import FinchError
 from finchlang.host import ir, rewrite as rewriting
 from finchlang.host.interface import Body, Cells, Exprs, Host, Shared
 
@@ -18,10 +19,11 @@ LONG = 2_500
 
 class ResidualHost(Host):
     """Appends statements to the code being built; `code()` is all that was recorded at the outermost
-    level."""
+    level. More than `most` statements are a FinchError of kind resource."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int | None = None) -> None:
         super().__init__()
+        self._most, self._count = most, 0
         self._blocks: list[list[ir.Stmt]] = [[]]
         self._passing: set[ir.Expr] = set()  # variables of loops and procedures
         self._own: list[set[ir.Cell]] = [set()]  # the cells made in each procedure being recorded
@@ -31,6 +33,7 @@ class ResidualHost(Host):
         self._calls: Counter[str] = Counter()
         self._lengths: dict[str, int] = {}  # of procedures
         self._recursive: set[str] = set()  # those that call themselves
+        self._placed_once: set[str] = set()  # those that no other call can use
 
     def code(self) -> ir.Code:
         """The code recorded; procedures that are not to be called stand in place of their calls."""
@@ -64,6 +67,11 @@ class ResidualHost(Host):
 
     def do(self, statement: ir.Stmt) -> None:
         self._blocks[-1].append(statement)
+        self._count += 1
+        if self._most is not None and self._count > self._most:
+            message = f"the code of this kernel would have more than {self._most:,} statements"
+            hint = "store an inner shape operator or a term in a tensor first, in a loop of its own"
+            raise FinchError("resource", message, hint=hint)
 
     def _record(self, body: Callable[[], object]) -> ir.Code:
         self._blocks.append([])
@@ -145,11 +153,14 @@ class ResidualHost(Host):
         is_kept = self._lengths[name] >= SHORT or name in self._recursive
         if is_kept and passing.isdisjoint(free) and known.issuperset(outer):
             self._shared[key] = found
+        else:
+            self._placed_once.add(name)
         return found
 
     def _length(self, statement: ir.Stmt) -> int:
-        """How many statements one is: a call of a short procedure is those that will stand in its place."""
+        """How many statements one is: a call of a procedure that is short, or called once, is those that
+        will stand in its place."""
         if not isinstance(statement, ir.CallProcedure) or statement.name in self._recursive:
             return 1
         length = self._lengths.get(statement.name, 1)
-        return length if length < SHORT else 1
+        return length if length < SHORT or statement.name in self._placed_once else 1

@@ -446,8 +446,8 @@ class TensorLike(Node):
 
     @property
     def is_split(self) -> bool:
-        """Whether a mode of it is a part of a mode that is split, so that the nest of any block has each part
-        of the whole: one place is looked up, and parts are not divided again."""
+        """Whether a mode of it is a part of a mode that is split, so that the nest of any block has each
+        part of the whole: one place is looked up, and parts are not divided again."""
         return False
 
     def uniform(self, value: Node) -> Node:
