@@ -321,9 +321,8 @@ def dense_array(x: Any, ways: str = "`tocsr()` or `tocoo()` a SciPy array") -> n
     if not isinstance(x, Scalar):
         size = math.prod(x.shape) * x.dtype.itemsize
         if size > SMALL and size > TIMES * bytes_of(x):
-            raise TypeError(
-                f"a dense array of this has {size} bytes: `todense()` makes one, {ways}"
-            )
+            told = f"a dense array of this has {size} bytes"
+            raise TypeError(f"{told}: `todense()` makes one, {ways}")
     return todense(x)
 
 

@@ -104,9 +104,8 @@ def matrix_power(x: Any, n: int, /) -> Array:
         raise ValueError(f"only a square matrix has powers, not one of {rows} x {columns}")
     factor, times = inv(x) if n < 0 else asarray(x), index(n) if n > 0 else -index(n)
     if not times:
-        return elementwise.multiply(
-            elementwise.multiply(factor, 0) + 1, eye(rows, dtype=factor.dtype)
-        )
+        ones = elementwise.multiply(factor, 0) + 1
+        return elementwise.multiply(ones, eye(rows, dtype=factor.dtype))
     return reduce(matmul, [factor] * times)
 
 

@@ -34,9 +34,7 @@ _REDUCTIONS = {
 }
 _SCANS = {"add": "cumsum", "multiply": "cumprod"}
 #: where NumPy has its functions, and where ours of the same names are
-_ROOMS = {
-    **{"numpy": namespace, "numpy.linalg": namespace.linalg, "numpy.fft": namespace.fft},
-}
+_ROOMS = {"numpy": namespace, "numpy.linalg": namespace.linalg, "numpy.fft": namespace.fft}
 
 
 def array(x: Any, dtype: Any = None, copy: bool | None = None) -> Any:

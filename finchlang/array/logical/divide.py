@@ -87,11 +87,9 @@ class Division:
             self._priced[key] = found[0][0], counts.entries, not counts.is_dense
         least, entries, is_sparse = self._priced[key]
         cost = spent + costs.NEST + least
-        return (
-            PlannedNest(order, order, tuple(parts), cost, entries, is_sparse)
-            if cost < bound
-            else None
-        )
+        if cost >= bound:
+            return None
+        return PlannedNest(order, order, tuple(parts), cost, entries, is_sparse)
 
     def stored_of(self, part: PlannedNest | int) -> OperandEntries:
         if isinstance(part, int):

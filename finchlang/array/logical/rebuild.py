@@ -83,9 +83,8 @@ class LogicalPlanner:
 
     def told_of(self, results: Sequence[int]) -> list[Described]:
         """What was decided for the forms of planned results."""
-        return [
-            self.told[number] for number in sorted(self.uses_in(results)) if number in self.told
-        ]
+        used = sorted(self.uses_in(results))
+        return [self.told[number] for number in used if number in self.told]
 
     def place(self, node: lazy.Expression, mode: int) -> Place:
         """Where the size of a node's mode comes from."""
@@ -260,9 +259,8 @@ class LogicalPlanner:
             return self.sum_within(node, labels, mask)
         if not isinstance(node, lazy.Map):
             return node
-        return self.with_args(
-            node, [self.within(arg, labels, mask) if arg.shape else arg for arg in node.args]
-        )
+        args = [self.within(arg, labels, mask) if arg.shape else arg for arg in node.args]
+        return self.with_args(node, args)
 
     def sum_within(self, node: lazy.Reduce, labels: Labels, mask: Factor) -> lazy.Expression:
         (arg,), op = node.args, None
