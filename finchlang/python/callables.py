@@ -100,6 +100,10 @@ def from_callable(value: Any) -> Any:
     raise FinchError("type", f"{what} is no operator here", hint=hint)
 
 
+_FLOAT = types.Float64.dtype
+_DTYPES = frozenset(type.dtype for type in types.TYPES.values())
+
+
 def taken(function: FinchFunction, at: int | str, value: Any) -> Any:
     """A value of Python for the parameter at a position, or of a name, as a value of scripts. Raises
     FinchError for a value that no name of a session can be bound to."""
@@ -107,7 +111,7 @@ def taken(function: FinchFunction, at: int | str, value: Any) -> Any:
     if kind is int:
         if -(1 << 63) <= value < 1 << 63:
             return value
-    elif kind in MAKERS and types.type_of_dtype(getattr(value, "dtype", float)) is not None:
+    elif kind in MAKERS and getattr(value, "dtype", _FLOAT) in _DTYPES:
         return value
     names = function.definition.parameters
     name = names[min(at, len(names) - 1)] if isinstance(at, int) and names else str(at)

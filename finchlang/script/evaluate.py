@@ -7,7 +7,8 @@ A script is turned into closures once (`Evaluator.closure`), which then run in a
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,6 @@ from finchlang.syntax.traversal import EnoughFrames, replace, walk
 from finchlang.text.literals import SPELLINGS
 from finchlang.text.tree_cache import script_of
 
-_NONE: Mapping[str, Any] = {}
 NOT_STAGED = ast.Macro("staged", (ast.Literal(False),))
 _END: Any = object()  # what no loop is over
 #: so many scripts are kept as closures; the oldest goes first
@@ -58,10 +58,6 @@ class Evaluator(Calls):
         return self._outermost(
             lambda: self.ready(script, environment.scope)(environment), script.span
         )
-
-    def called(self, function: Any, args: list[Any], keywords: dict[str, Any]) -> Any:
-        """The value of a function of the script, called from outside of the script."""
-        return self._outermost(self.enter, None, function, args, keywords, None)
 
     def _outermost(self, run: Callable[..., Any], span: Span | None, *args: Any) -> Any:
         self.depth = 0
@@ -312,7 +308,8 @@ class Evaluator(Calls):
         inner = Scope(scope, own | {*node.parameters})
         body = self.closure(node.body, inner)
         defaults = {name: self.closure(given, inner) for name, given in node.defaults}
-        more: dict[str, Any] = {"call": self.called, "is_staged": self.loops is not None}
+        call = partial(self._outermost, self.enter, None)
+        more: dict[str, Any] = {"call": call, "is_staged": self.loops is not None}
         return lambda env: functions.FinchFunction(
             node, inner, env, body, defaults=defaults, **more
         )

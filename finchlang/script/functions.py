@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import count, repeat
 from typing import Any, ClassVar
 
 import numpy as np
@@ -61,9 +62,9 @@ class FinchFunction:
         if self.call is None:
             raise FinchError("type", f"`{self}` belongs to no script")
         take = late("taken")
-        given = [take(self, k, v) for k, v in enumerate(args)]
+        given = [*map(take, repeat(self), count(), args)]
         named = {name: take(self, name, v) for name, v in keywords.items()} if keywords else {}
-        value = self.call(self, given, named)
+        value = self.call(self, given, named, None)
         return None if value is ast.NOTHING else value
 
     @property
