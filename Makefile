@@ -8,7 +8,7 @@ INSTALLED := $(VENV)/installed
 PYTEST_ARGS ?=
 QUICK := units/test_parse units/test_pretty golden/test_golden contracts/test_call contracts/test_arguments \
     contracts/test_array programs/test_programs contracts/test_large contracts/test_files \
-    contracts/test_files_text product/test_layout
+    contracts/test_files_text
 
 # The first interpreter that really runs and is new enough; `make PYTHON=...` takes another.
 works = $(shell $(1) -c 'import sys, venv, ensurepip; sys.version_info >= (3, 11) and print("$(1)")' \
@@ -27,7 +27,7 @@ test: $(INSTALLED)  ## the whole suite
 	$(BIN)/python -u -m pytest -n logical --dist worksteal $(PYTEST_ARGS)
 
 # What finds most faults in least time (`tests/campaigns/mutate.py` says which), with no native code optimised.
-quick: $(INSTALLED)  ## a part of the suite, in less than two minutes
+quick: $(INSTALLED)  ## a part of the suite, in a minute
 	$(BIN)/python -u -m pytest -q -n logical --dist worksteal -m "not slow" \
 	    $(QUICK:%=tests/%.py) $(PYTEST_ARGS)
 

@@ -5,7 +5,8 @@ and its layer named.
 
 The faults are data (`faults.toml`). A command that fails has caught its fault, as has one that dies or
 says nothing for S seconds: a table says so, and which test was first. `--out FILE` keeps it as FILE.json
-and FILE.md, and a second run of the same file goes on with the faults that were not caught.
+and FILE.md, and a second run of the same file goes on with the faults that were not caught. A fault may
+name the test that caught it last; this is run first.
 """
 
 from __future__ import annotations
@@ -47,13 +48,16 @@ COMMANDS = {
     "programs": "{python} -m pytest -x -n 0 -q -vv tests/programs/test_programs.py",
     "fuzz": "{python} -m finchlang.repl fuzz --minutes 5 --seed 1 --stop",
 }
+#: one test, as `quick` runs it
+ONE = '{python} -m pytest -x -n 0 -q -vv -m "not slow"'
 #: how many seconds of processor time a command may be silent, and those that are longer
 SILENT, LONG = 120.0, {"fuzz": 1200.0}
 
 
 @dataclass(frozen=True)
 class Fault:
-    """In `file`, which has `old` once, there is `new`: what that does is what it `says`."""
+    """In `file`, which has `old` once, there is `new`: what that does is what it `says`. `test` is one that
+    is known to catch it."""
 
     name: str
     layer: str
@@ -61,6 +65,7 @@ class Fault:
     old: str
     new: str
     says: str
+    test: str = ""
 
     def planted(self, text: str) -> str:
         """The text of the file with the fault. Raises ValueError if there is no one place for it."""
@@ -106,17 +111,22 @@ def plant(fault: Fault, copy: Path) -> None:
 
 
 def tried(fault: Fault, command: str, seconds: float, checkout: Path = CHECKOUT) -> Outcome:
-    """Run a command with a fault in a checkout."""
+    """Run a command with a fault in a checkout; if it is tests, the one that is known first."""
+    known = {"python": sys.executable, "venv": sys.prefix}
+    words = shlex.split(COMMANDS.get(command, command).format(**known))
+    one = [*shlex.split(ONE.format(**known)), f"tests/{fault.test}"]
     with tempfile.TemporaryDirectory(prefix="finch-fault-") as folder:
         copy = copied(checkout, Path(folder))
         plant(fault, copy)
-        return run(fault, command, copy, seconds)
+        if fault.test and command in ("quick", "test"):
+            outcome = run(fault, one, copy, seconds)
+            if outcome.caught:
+                return outcome
+        return run(fault, words, copy, seconds)
 
 
-def run(fault: Fault, command: str, copy: Path, seconds: float) -> Outcome:
-    """Run a command in a copy that has a fault."""
-    known = {"python": sys.executable, "venv": sys.prefix}
-    words = shlex.split(COMMANDS.get(command, command).format(**known))
+def run(fault: Fault, words: Sequence[str], copy: Path, seconds: float) -> Outcome:
+    """Run a command, by its words, in a copy that has a fault."""
     environment = {
         **os.environ,
         "PYTHONPATH": str(copy),
@@ -229,13 +239,19 @@ class Blamed:
         return f"| {self.layer} | {self.name} | {self.found or '**no**'} | {self.lines} | {said} |"
 
 
-def blamed(fault: Fault, seconds: float, checkout: Path, test: str = "") -> Blamed:
+def blamed(fault: Fault, seconds: float, checkout: Path) -> Blamed:
     """Look in a copy with the fault for a program that shows it, first the one of a test that is known to
     catch it, and have that reduced and blamed."""
     with tempfile.TemporaryDirectory(prefix="finch-fault-") as folder:
         copy = copied(checkout, Path(folder))
         plant(fault, copy)
-        words = [sys.executable, "-m", "tests.campaigns.mutate", "--hunt", f"{fault.file} {test}"]
+        words = [
+            sys.executable,
+            "-m",
+            "tests.campaigns.mutate",
+            "--hunt",
+            f"{fault.file} {fault.test}",
+        ]
         given = {**os.environ, "PYTHONPATH": str(copy), "FINCH_CACHE_DIR": ""}
         command = [*words, "--seconds", str(seconds)]
         done = subprocess.run(command, cwd=copy, env=given, capture_output=True, text=True)
@@ -346,11 +362,7 @@ def main() -> int:
         sound = copied(CHECKOUT, Path(folder))
         compileall.compile_dir(sound / "finchlang", quiet=2)  # once for all of them
         if given.blame:
-            tests = {name: outcome.test for name, outcome in found.items()}
-            rows = (
-                pool.submit(blamed, fault, seconds, sound, tests.get(fault.name, ""))
-                for fault in chosen
-            )
+            rows = (pool.submit(blamed, fault, seconds, sound) for fault in chosen)
             return tell_blamed(row.result() for row in [*rows])
         runs = [pool.submit(tried, fault, given.command, seconds, sound) for fault in left]
         for run in as_completed(runs):

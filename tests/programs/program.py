@@ -22,7 +22,7 @@ What a program has to do stands in its comments:
     # options: --no-workspaces   what is written out of order is an error
     # engines: native interpret  only these engines run it (a semantics may give meaning to what
                                  others refuse); all do if nothing is said
-    # slow: why                  `make quick` leaves it out
+    # slow: why                  `make quick` leaves it out, as those that `long.txt` lists
     # case: name                 a program of its own begins, which ends at the next; what stands above
                                  the first is at the head of each
 
