@@ -23,7 +23,6 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.denote.denotation import Denotation
 from finchlang.denote.numpy_operators import MEANINGS
 from finchlang.denote.typed_values import Number
 from finchlang.host import ir, primitives
@@ -33,6 +32,7 @@ from finchlang.syntax.types import Bool, Float64, Int64
 from finchlang.syntax.user_function import Operation
 from finchlang.tensors.memory import Memory
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, swizzled
+from finchlang.testing.looking import Looking
 
 #: the atoms of a product with their powers; the products of a term with their coefficients
 Monomial = tuple[tuple[int, int], ...]
@@ -395,7 +395,7 @@ class SymbolicInterpreter(SymbolicHost, RememberingHost):
         self.unwritten.clear()
 
 
-def symbolic_denotation(path: Callable[[], Path]) -> Callable[..., Denotation]:
+def symbolic_denotation(path: Callable[[], Path]) -> Callable[..., Looking]:
     """The denotation on values of which some are symbolic; `path` gives the case that it is in."""
 
     def meaning(key: tuple[str, int]) -> Callable[..., Any]:
@@ -418,7 +418,7 @@ def symbolic_denotation(path: Callable[[], Path]) -> Callable[..., Denotation]:
 
         return computed
 
-    class Symbolic(Denotation):
+    class Symbolic(Looking):
         meanings = {key: meaning(key) for key in MEANINGS}
 
         def apply(self, op: Node, args: list[Any], node: Node) -> Any:
