@@ -61,8 +61,8 @@ def test_what_was_bound_is_given_back() -> None:
         3,
         2.5,
         True,
-        ["a", "b"],
         {1: "b"},
+        ["a", "b"],
     ):
         session["v"] = value
         assert session["v"] is value
