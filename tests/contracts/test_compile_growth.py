@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from every_format import nests
 
+from finchlang.base.errors import FinchError
 from finchlang.calls.kernel import SpecializedKernel
 from finchlang.host.rewrite import everything
 from finchlang.native.emit import emit
@@ -210,6 +211,27 @@ SHAPES: dict[str, tuple[Make, int]] = {
     ),
 }
 
+
+def split_often(count: int) -> tuple[str, dict[str, str]]:
+    """One coordinate of a vector that was rolled, with so many splits above each other."""
+    shape = "roll(A, 1, 3)"
+    for mode in range(1, count + 1):
+        shape = f"split({shape}, {mode}, 2)"
+    return f"for i = _; y[i] += {shape}[{', '.join('i' * (count + 1))}] end", {
+        "A": LIST,
+        "y": DENSE,
+    }
+
+
+def below_parts(count: int) -> tuple[str, dict[str, str]]:
+    """A nest over a window below so many parts of a matrix."""
+    formats = dict.fromkeys((f"A{k}" for k in range(count)), CSC)
+    parts = f"vcat({numbered(count)})[i, j] + window(D, 2:3, 1:2)[k, l]"
+    return f"for j = _, i = _, l = _, k = _; y[j] += {parts} end", {**formats, "D": CSC, "y": DENSE}
+
+
+SHAPES |= {"splits of a split": (split_often, 4), "nests below parts": (below_parts, 4)}
+
 SHAPES |= {
     f"{what}, of modes that are split": (
         lambda k, value=value, join=join, format=format: over(
@@ -261,6 +283,14 @@ def test_code_of_shapes_grows_linearly(what: str) -> None:
     make, count = SHAPES[what]
     first, second, third = (statements(*make(count + k)) for k in (0, count // 2, count))
     assert third - second <= 1.2 * (second - first)
+
+
+def test_code_that_has_no_end_is_an_error_with_a_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("finchlang.calls.staging.LEAST", 20)
+    monkeypatch.setattr("finchlang.calls.staging.EACH", 0)
+    with pytest.raises(FinchError) as caught:
+        statements(*SHAPES["rows of two blocks"][0](2))
+    assert caught.value.kind == "resource" and caught.value.span and caught.value.hint
 
 
 @pytest.mark.parametrize("count, orders", [(2, (4, 5, 6)), (3, (3, 4, 5))])
