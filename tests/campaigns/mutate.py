@@ -120,7 +120,7 @@ def tried(fault: Fault, command: str, seconds: float, checkout: Path = CHECKOUT)
         plant(fault, copy)
         if fault.test and command in ("quick", "test"):
             outcome = run(fault, one, copy, seconds)
-            if outcome.caught:
+            if outcome.caught and outcome.test:  # it was run
                 return outcome
         return run(fault, words, copy, seconds)
 
