@@ -80,7 +80,9 @@ def test_a_comparison_of_values_splits_into_its_cases() -> None:
     assert found.cases > found.patterns == found.of and not found.wrong
 
 
-def test_a_fault_in_a_level_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_in_a_level_is_found(
+    monkeypatch: pytest.MonkeyPatch, nothing_staged: None
+) -> None:
     def locate(self: Any, host: Any, q: Any, i: Any) -> Any:
         return host.search(self.idx, q, self.stop, i)  # not i - 1
 
@@ -91,7 +93,7 @@ def test_a_fault_in_a_level_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def wrong_meet(monkeypatch: pytest.MonkeyPatch) -> None:
+def wrong_meet(monkeypatch: pytest.MonkeyPatch, nothing_staged: None) -> None:
     """What meets begins one coordinate too late."""
     right = meet._Meeting._over
 
