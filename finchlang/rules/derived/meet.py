@@ -168,8 +168,12 @@ class _Meeting:
         mask = next((x for x in self.nests if self._parts(x)), None)
         if mask is not None:
             return divided(self.machine, Context(self.term, (mask,)), self.state)
-        known = enumerate(self.stretches)
-        wide = [k for k, s in known if isinstance(s, cursors.Stretch) and not s.is_short]
+        wide = [
+            k
+            for k, s in enumerate(self.stretches)
+            if isinstance(s, cursors.Stretch)
+            if not s.is_short and not cursors.is_mask(self.nests[k])
+        ]
         if wide and not (alone and set(wide).isdisjoint(absence.variables(self.absent))):
             return self._in_parts(wide)
         return self._met()

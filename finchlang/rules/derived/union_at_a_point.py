@@ -100,6 +100,8 @@ class Point(Joint):
         if len(found) < 2:
             return None
         number = {id(tensor): k for k, (tensor, _, _) in enumerate(found)}
+        if any(id(a.tensor) in number for n in _selections(self.term) for a in accesses_in(n)):
+            return None  # one of them is taken: with an arm for each the others would be there twice
         there = {k: options[0][0][0] for k, (_, _, options) in enumerate(found)}
         away = {k: code.op("not", when) for k, when in there.items()}
 
@@ -402,3 +404,11 @@ def _chained(root: ast.Node, parts: list[ast.Node]) -> ast.Node:
         return parts[0]
     assert isinstance(root, ast.Call)
     return reduce(lambda a, b: ast.Call(root.op, (a, b), span=root.span), parts)
+
+
+def _selections(term: ast.Node) -> Iterator[ast.Call]:
+    """The calls in a term that give one of their arguments."""
+    for node in trees.walk(term):
+        row = operator(node.op) if isinstance(node, ast.Call) else None
+        if isinstance(node, ast.Call) and row is not None and row.selects:
+            yield node
