@@ -17,8 +17,9 @@ _TRUE, _FALSE = Literal(True), Literal(False)
 _PERMISSIVE, _OFFSET = Variable("permissive"), Variable("offset")
 
 
-#: gives the tensor that an argument of a wrapper stands for
-Resolve = Callable[[Node], TensorLike]
+#: gives the tensor that an argument of a wrapper stands for; its settings are computed on the host that is
+#: given, too, if this is not the rule's own
+Resolve = Callable[..., TensorLike]
 #: evaluates an integer argument
 Evaluate = Callable[[Node], ir.Expr]
 

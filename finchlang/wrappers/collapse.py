@@ -63,7 +63,7 @@ class Collapse(Around):
         nest = lp.set_end(self.body.unfurl(host, None, protocol), outer)
 
         def within(host: Host, payload: Node) -> Node:
-            found = self.resolve(payload).unfurl(host, None, protocol)
+            found = self.resolve(payload, host=host).unfurl(host, None, protocol)
             return lp.set_end(found, inner)
 
         product = Product(inner, outer, within, self.body.located(False) > 1)

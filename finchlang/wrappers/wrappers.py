@@ -324,7 +324,7 @@ class Swizzle(Around):
         if not given or isinstance(node, Literal):
             return node
         *others, last = given
-        tensor = self.resolve(node)
+        tensor = self.resolve(node, host=host)
         nest, extent = tensor.unfurl(host, None, "follow"), tensor.extent()
         if extent is not None:
             nest = lp.set_end(nest, extent[1])

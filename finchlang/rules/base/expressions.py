@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -139,8 +140,11 @@ EXPRESSIONS: dict[type, Rule] = {
 }
 
 
-def resolve(node: ast.Node, state: State) -> TensorLike:
-    """The tensor a name, a wrapper call or a mask call stands for (Fig 14: Variable)."""
+def resolve(node: ast.Node, state: State, host: Host | None = None) -> TensorLike:
+    """The tensor a name, a wrapper call or a mask call stands for (Fig 14: Variable); what is computed for it
+    is written by `host`, if given."""
+    if host is not None and host is not state.host:
+        state = replace(state, host=host)
     match node:
         case TensorLike():
             return node
