@@ -74,8 +74,9 @@ def _ends_at_false(op: ast.Node) -> bool:
 
 
 def _gathers(*nodes: ast.Node) -> bool:
-    """Whether an element at an expression is read."""
-    accesses = (access for node in nodes for access in trees.accesses(node))
+    """Whether an element of a tensor at an expression is read."""
+    found = (access for node in nodes for access in trees.accesses(node))
+    accesses = (access for access in found if ctx.root(access.tensor) is not None)  # no mask
     return any(not isinstance(index, ast.Index) for access in accesses for index in access.indices)
 
 
