@@ -265,10 +265,14 @@ def _allow(found: Comparison) -> None:
             found.allowed["a tensor that is too large to be dense"] += 1
             found.results[label] = next(r for n, r in found.results.items() if n != label)
             del found.errors[label]
-        if others is None or own == others:
+        error = found.errors.get(label)
+        has_passed = all(e and tells_of(e, found.places) for e in rest) and not (
+            error and tells_of(error, found.places)
+        )
+        if others is None or own == others and not has_passed:
             continue
         names = [n for n, form in LET_THROUGH.items() if all(re.match(form, e) for e in said)]
-        if own is None and all(error and tells_of(error, found.places) for error in rest):
+        if has_passed:
             names.append("a place out of range that is not needed")
         if {own, others} == {"bounds", "dimension"}:
             names.append("a wrong size, noticed early or late")

@@ -80,9 +80,7 @@ def test_a_comparison_of_values_splits_into_its_cases() -> None:
     assert found.cases > found.patterns == found.of and not found.wrong
 
 
-def test_a_fault_in_a_level_is_found(
-    monkeypatch: pytest.MonkeyPatch, nothing_staged: None
-) -> None:
+def test_a_fault_in_a_level_is_found(monkeypatch: pytest.MonkeyPatch, nothing_staged: None) -> None:
     def locate(self: Any, host: Any, q: Any, i: Any) -> Any:
         return host.search(self.idx, q, self.stop, i)  # not i - 1
 
