@@ -141,8 +141,8 @@ EXPRESSIONS: dict[type, Rule] = {
 
 
 def resolve(node: ast.Node, state: State, host: Host | None = None) -> TensorLike:
-    """The tensor a name, a wrapper call or a mask call stands for (Fig 14: Variable); what is computed for it
-    is written by `host`, if given."""
+    """The tensor a name, a wrapper call or a mask call stands for (Fig 14: Variable). Its arguments are
+    computed on `host`, if given."""
     if host is not None and host is not state.host:
         state = replace(state, host=host)
     match node:

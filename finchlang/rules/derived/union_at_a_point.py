@@ -101,9 +101,7 @@ class Point(Joint):
             return None
         number = {id(tensor): k for k, (tensor, _, _) in enumerate(found)}
         if any(id(a.tensor) in number for n in _selections(self.term) for a in accesses_in(n)):
-            return (
-                None  # one of them is taken: with an arm for each the others would be there twice
-            )
+            return None  # one is taken: with an arm for each, the others would be there twice
         there = {k: options[0][0][0] for k, (_, _, options) in enumerate(found)}
         away = {k: code.op("not", when) for k, when in there.items()}
 
