@@ -171,8 +171,8 @@ class _Meeting:
         wide = [
             k
             for k, s in enumerate(self.stretches)
-            if isinstance(s, cursors.Stretch)
-            if not s.is_short and not cursors.is_mask(self.nests[k])
+            if isinstance(s, cursors.Stretch) and not s.is_short
+            if self.absent != absence.NEVER or not cursors.is_mask(self.nests[k])
         ]
         if wide and not (alone and set(wide).isdisjoint(absence.variables(self.absent))):
             return self._in_parts(wide)
@@ -466,7 +466,8 @@ class _Meeting:
         self.open = {k for k in free if k not in points}
         is_begun = all(self.cursors[k].stands_at(self.start) for k in leaders)
         is_led = absence.is_product(self.absent) and is_begun and not self.open
-        is_cut = not (self._is_at_points(self.absent) or is_led)
+        is_sought = not any(isinstance(self.cursors[k], cursors.StretchCursor) for k in leaders)
+        is_cut = not (self._is_at_points(self.absent) or is_led and is_sought)
         #: where the rest of the region begins; not needed where each part begins with an entry
         self.at = host.cell(self.start, "at") if is_cut else None
 
