@@ -40,7 +40,7 @@ from finchlang.syntax.types import Type, number
 from finchlang.tensors import bind
 from finchlang.tensors.memory import Memory
 
-#: a residual may have so many statements, and so many for each node of its program
+#: a residual of all rules may have so many statements, and so many for each node of its program
 LEAST, EACH = 15_000, 100
 
 
@@ -122,7 +122,7 @@ class Staged:
     @cached_property
     def residual(self) -> ir.Residual:
         """The residual program: what is left to do once formats are known."""
-        host = ResidualHost(self.most)
+        host = ResidualHost(self.most if self.which_rules == "all" else None)
         return verified(self.recorded(host, self.run_rules(host, None)))
 
     def recorded(self, host: ResidualHost, own: tuple[ir.Cell, ...] = ()) -> ir.Residual:
