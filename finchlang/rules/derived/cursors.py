@@ -81,9 +81,9 @@ class Entered:
 @record(slots=True)
 class Seen:
     """What a cursor is at: `whole` makes the looplet of first..last, and `fill` is what comes before.
-    `go_on` moves past it, by one entry, or to the first entry that ends at a given coordinate or later, and
-    `asks` itself whether it ends before that; None if coordinates alone say that. Unless `is_sure` there
-    may be no entry, so that it must not be read without a test."""
+    `go_on` moves past it, by one entry, or to the first entry that ends at a given coordinate or later;
+    None if coordinates alone say that. Unless `is_sure` there may be no entry, so that it must not be read
+    without a test."""
 
     nest: lp.Looplet
     first: Expr
@@ -93,7 +93,6 @@ class Seen:
     go_on: Callable[[Host, Expr | None], None] | None
     is_point: bool = False
     is_sure: bool = True
-    asks: bool = False
 
     def is_certain(self, i: Expr) -> bool:
         """Whether the entry is known to cover i, given that it does not end before."""
@@ -382,10 +381,7 @@ class Stretch:
     number: int
     fill: Literal
 
-    @property
-    def is_short(self) -> bool:
-        """Whether it has one coordinate."""
-        return isinstance(self.phases[self.number].body, lp.Spike)
+    is_short: ClassVar[bool] = True
 
     def cursor(self, host: Host, start: Expr, stop: Expr) -> ListedCursor | StretchCursor:
         """The stretch as a cursor with at most one entry, in the region start..stop."""

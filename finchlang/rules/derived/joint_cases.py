@@ -7,22 +7,10 @@ are the cases that the base rules would tell apart, at a cost that is linear in 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
-from functools import partial, reduce
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
-from finchlang.algebra.absence import (
-    ALWAYS,
-    NEVER,
-    Absence,
-    AbsenceFormula,
-    Where,
-    fold,
-    given,
-    implies,
-    is_product,
-    key_of,
-    variables,
-)
+from finchlang.algebra.absence import ALWAYS, Absence, Where, fold, given, implies, key_of
 from finchlang.algebra.expression_types import type_of
 from finchlang.algebra.laws import is_contested
 from finchlang.algebra.simplify import simplify
@@ -250,48 +238,3 @@ def _is_one_of(at: ir.Expr, ends: set[ir.Expr]) -> bool:
     if isinstance(at, ir.Var) and at.definition is not None:
         return _is_one_of(at.definition, ends)
     return isinstance(at, ir.Op) and at.name == "min" and all(_is_one_of(a, ends) for a in at.args)
-
-
-def parts_alone(
-    absent: Where, away: Mapping[int, ir.Expr], without: Callable[[Iterable[int]], ast.Node]
-) -> tuple[list[tuple[ir.Expr, Set[int]]], Set[int]]:
-    """By conditions, of which the first that holds counts, the operands that are away while all others are
-    there, for each part of a sum; and those that are there where none holds. `away` says where each operand
-    is, and `without` what is left to do then; `absent` holds nowhere."""
-    parts: Sequence[Where] = tuple(away)  # each alone beside what is always there
-    if absent != NEVER:
-        is_sum = isinstance(absent, AbsenceFormula) and absent.is_and
-        parts = absent.parts if is_sum and isinstance(absent, AbsenceFormula) else ()
-    own = [
-        (variables(part), falls_together(part, away.keys() & variables(part), without))
-        for part in parts
-    ]
-    lacking = [
-        reduce(partial(code.op, "or" if is_one else "and"), (away.get(k, code.FALSE) for k in part))
-        for part, is_one in own
-    ]
-    arms = dict[ast.Node, tuple[ir.Expr, Set[int]]]()
-    for left in [*([None] if absent == NEVER else ()), *range(len(own))]:
-        others = [n for n in range(len(own)) if n != left]
-        when = code.conjunction(*(lacking[n] for n in others))
-        gone = away.keys() & {k for n in others for k in own[n][0]}
-        is_there = left is None or is_product(parts[left])
-        if gone and is_there and when is not code.FALSE:
-            term = without(gone)
-            arms[term] = code.op("or", arms.get(term, (code.FALSE,))[0], when), gone
-    found = list(arms.values())
-    if len(own) < 3 and all(is_one for _, is_one in own):
-        return found, set(away) if found else set()
-    if found:
-        found.append((code.conjunction(*(code.op("not", x) for x in away.values())), set()))
-    return found, set()
-
-
-def falls_together(
-    part: Where, own: Iterable[int], without: Callable[[Iterable[int]], ast.Node]
-) -> bool:
-    """Whether a part of a sum is gone where one of its operands is away, and the others do not matter
-    there: with any of its `own` operands at their fill the loop is the same."""
-    if isinstance(part, int) or not own:
-        return True
-    return is_product(part) and len({without(own), *(without([k]) for k in own)}) == 1

@@ -3,15 +3,15 @@ to be done to the next, and does not look at operands in between."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Iterable, Iterator
+from functools import partial, reduce
 from operator import and_, or_
 from typing import Any
 
 from finchlang.algebra import absence
 from finchlang.algebra.bounds import greater, lesser
 from finchlang.algebra.simplify import counts_once, simplify
-from finchlang.host.construct import add, compare, sub
+from finchlang.host.construct import ZERO, add, compare, sub
 from finchlang.host.engine import Machine, Step, rule
 from finchlang.host.inspecting import scratch
 from finchlang.host.ir import Expr
@@ -22,7 +22,7 @@ from finchlang.rules.base.regions import divided
 from finchlang.rules.base.simplify_rule import is_nothing
 from finchlang.rules.base.state import State, if_not_empty
 from finchlang.rules.derived import cursors
-from finchlang.rules.derived.meet_turn import Turn, sought, visit
+from finchlang.rules.derived.meet_turn import Turn, falls_together, sought, visit
 from finchlang.rules.derived.pieces import Pieces, are_divided, leaves_nothing
 from finchlang.syntax import nodes as ast, traversal as trees
 
@@ -83,6 +83,9 @@ def _at_one(machine: Machine, term: ast.Loop, state: State, nests: list[Any]) ->
     left = put(term, sought(host, found, i))
     machine.tell("Meet", lambda: (term, left))
     return left, state
+
+
+_COUNTED = cursors.ListedCursor, cursors.StretchCursor
 
 
 class _Meeting:
@@ -168,27 +171,10 @@ class _Meeting:
         mask = next((x for x in self.nests if self._parts(x)), None)
         if mask is not None:
             return divided(self.machine, Context(self.term, (mask,)), self.state)
-        wide = [
-            k
-            for k, s in enumerate(self.stretches)
-            if isinstance(s, cursors.Stretch) and not s.is_short
-            if self.absent != absence.NEVER or not cursors.is_mask(self.nests[k])
-        ]
-        if wide and not (alone and set(wide).isdisjoint(absence.variables(self.absent))):
-            return self._in_parts(wide)
+        later = self._later()
+        if later is not None and self.lists[later] is None:
+            return divided(self.machine, Context(self.term, (self.nests[later],)), self.state)
         return self._met()
-
-    def _in_parts(self, wide: list[int]) -> Step:
-        """The loop over the parts of the region in each of which each stretch is there, or is not."""
-        exit = Exit(self.machine, self.term, self.state, self.start)
-        at, beyond = self.host.cell(self.start, "at"), add(self.stop, 1)
-        found = {k: self._cursor(k) for k in wide}
-        self.machine.tell("Meet", lambda: (self.term, self.term))
-        how = at, self.stop, beyond, False, False, None, exit
-        turn = Turn(self.machine, self.state, self.term, absence.NEVER, found, [], *how)
-        self.host.loop(turn.is_left, turn.take)
-        exit.finish(self.stop)
-        return ast.EMPTY, self.state
 
     def _later(self) -> int | None:
         """The only operand with a fill, where all others are always there: the loop is cut where it
@@ -411,7 +397,7 @@ class _Meeting:
         are_lasting = all(self.cursors[k].lasts_until(self.stop) for k in leaders)
         rests = {} if absent == absence.NEVER and are_lasting else self._rests(leaders)
         if rests is not None or self._is_worth_it(leaders):
-            self._loop(self.term, absent, exit, True)
+            self._loop(self.term, absent, exit, True, may_pass=rests is None)
         if rests is None:
             self._loop(self.term, absent, exit, False)
         for rest, term in (rests or {}).items():
@@ -440,18 +426,20 @@ class _Meeting:
 
     def _is_worth_it(self, leaders: list[int]) -> bool:
         """Whether a loop of its own while all have an entry pays off: where entries are numbers, without
-        loops within, and no operand has one point."""
+        loops within, and no operand has one point, nor each at most one entry."""
         found = [a for a in accesses_in(self.term) if id(a.tensor) in self.number]
-        are_long = not any((s := self.stretches[k]) and s.is_short for k in leaders)
-        return are_long and all(len(a.indices) == 1 for a in found)
+        short = [k for k in leaders if (s := self.stretches[k]) and s.is_short]
+        is_long = len(short) < len(leaders) and not any(self.cursors[k].are_points for k in short)
+        return is_long and all(len(a.indices) == 1 for a in found)
 
     def _enter(self, leaders: list[int]) -> None:
         """Move all to the start of the region. Those that may have entries after it search their last one
         in it; where all must have an entry, one of them is enough."""
-        host = self.host
+        host, begins = self.host, self._begins()
         for k in leaders:
-            if not self._cursor(k).stands_at(self.start):
-                self.cursors[k].seek(host, self.start)
+            c, start = self._cursor(k), begins.get(k, self.start)
+            if not c.stands_at(start):
+                c.seek(host, start)
         free = [k for k in leaders if not self.cursors[k].ends_within(self.stop)]
         points = [k for k in leaders if self.cursors[k].are_points]
         alone = absence.alternatives(self.absent)
@@ -466,10 +454,40 @@ class _Meeting:
         self.open = {k for k in free if k not in points}
         is_begun = all(self.cursors[k].stands_at(self.start) for k in leaders)
         is_led = absence.is_product(self.absent) and is_begun and not self.open
-        is_sought = not any(isinstance(self.cursors[k], cursors.StretchCursor) for k in leaders)
-        is_cut = not (self._is_at_points(self.absent) or is_led and is_sought)
+        is_summed = bool(self._stretches(leaders)) and not absence.is_product(self.absent)
+        is_cut = is_summed or not (self._is_at_points(self.absent) or is_led)
         #: where the rest of the region begins; not needed where each part begins with an entry
         self.at = host.cell(self.start, "at") if is_cut else None
+        if not is_cut:
+            self._count(leaders)
+
+    def _begins(self) -> dict[int, Expr]:
+        """The first coordinate at which an operand of a product matters that is a part of a sum: before
+        that a stretch in it has not begun."""
+        absent, begins = self.absent, dict[int, Expr]()
+        parts = absent.parts if isinstance(absent, absence.AbsenceFormula) and absent.is_and else ()
+        for part in parts:
+            own = absence.variables(part)
+            inside = [c for c in map(self._cursor, own) if isinstance(c, cursors.StretchCursor)]
+            others = {k for other in parts if other is not part for k in absence.variables(other)}
+            if inside and others.isdisjoint(own) and falls_together(part, own, self._left):
+                begin = reduce(greater, [c.first for c in inside], self.start)
+                begins |= dict.fromkeys(own, begin)
+        return begins
+
+    def _left(self, away: Iterable[int]) -> ast.Node:
+        return simplify(self._without(self.term, away))
+
+    def _stretches(self, leaders: Iterable[int]) -> dict[int, cursors.StretchCursor]:
+        found = {k: self.cursors[k] for k in leaders}
+        return {k: c for k, c in found.items() if isinstance(c, cursors.StretchCursor)}
+
+    def _count(self, leaders: list[int]) -> None:
+        """Keep positions of stretches, where the loop keeps no coordinate."""
+        for k, c in self._stretches(leaders).items():
+            self.cursors[k] = counted = c.counted(self.host)
+            if not c.stands_at(self.start):
+                counted.seek(self.host, self.start)
 
     def _is_at_points(self, absent: absence.Where) -> bool:
         """Whether something is to be done at points only."""
@@ -480,22 +498,36 @@ class _Meeting:
         """What is left when only the operands of `rest` have entries left."""
         left = absence.variables(rest)
         c = self.cursors[left[0]]
-        if len(left) > 1 or left[0] in self.open or not isinstance(c, cursors.ListedCursor):
+        if len(left) > 1 or left[0] in self.open or not isinstance(c, _COUNTED):
             self._loop(term, rest, exit, True)
             return
         start = self.start
         if self.at is not None and not c.are_points:
             start = self.host.get(self.at)
+        if isinstance(c, cursors.StretchCursor):
+            self._over(term, c.counted(self.host), ZERO, ZERO, start, False, exit)
+            return
         self._over(term, c, c.known.here(self.host), sub(c.end, 1), start, True, exit)
 
-    def _loop(self, term: ast.Loop, absent: absence.Where, exit: Exit, is_sure: bool) -> None:
+    def _loop(
+        self,
+        term: ast.Loop,
+        absent: absence.Where,
+        exit: Exit,
+        is_sure: bool,
+        may_pass: bool = False,
+    ) -> None:
         """The loop of the rule, as long as something may be left to do; `is_sure`: and only while all have
-        an entry."""
+        an entry, of stretches only if none `may_pass`."""
         leaders = absence.variables(absent) if absent != absence.NEVER else self.among(term)
         is_at_points = self._is_at_points(absent)
-        at = None if is_at_points else self.at
+        at = self.at if not is_at_points or self._stretches(leaders) else None
+        if at is None:
+            self._count(leaders)
         is_open = absent == absence.NEVER or not self.open.isdisjoint(leaders)
         found = {k: self.cursors[k] for k in leaders}
+        may_pass = may_pass or not is_sure
+        passing = {*self._stretches(leaders)} if may_pass else set[int]()
         if not is_sure:
             found = {k: c.keeping(self.host) for k, c in found.items()}
         turn = Turn(
@@ -510,6 +542,7 @@ class _Meeting:
             add(self.stop, 1),
             is_at_points,
             is_sure,
+            passing,
             self._later(),
             exit,
         )

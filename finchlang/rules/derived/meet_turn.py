@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import partial, reduce
 
-from finchlang.algebra.absence import NEVER, Where, fold, is_product
+from finchlang.algebra.absence import NEVER, AbsenceFormula, Where, fold, is_product, variables
 from finchlang.algebra.bounds import as_node, at_most, greater, lesser
 from finchlang.algebra.simplify import simplify
 from finchlang.host.construct import (
     FALSE,
+    TRUE,
     ZERO,
     add,
     compare,
@@ -30,7 +31,6 @@ from finchlang.rules.base.early_exit import Exit
 from finchlang.rules.base.loops import unfurlable
 from finchlang.rules.base.state import State, branches
 from finchlang.rules.derived.cursors import Cursor, ListedCursor, Seen, is_mask
-from finchlang.rules.derived.joint_cases import parts_alone
 from finchlang.syntax.nodes import Loop, Node
 from finchlang.syntax.traversal import substitute
 
@@ -41,7 +41,8 @@ class Turn:
     stands in pieces over several coordinates, too, where the base rules would do each piece in each arm.
     `at` is where the rest of the region begins, `stop` its last coordinate if entries may reach beyond it,
     `beyond` the coordinate after the region. `is_at_points`: something is done at points only. `is_sure`:
-    the loop goes on only while all leaders have an entry, so that entries are read without a test. `later`
+    the loop goes on only while all leaders but those `passing` have an entry, so that entries are read
+    without a test. `later`
     is the only operand that may begin after others, which are always there."""
 
     machine: Machine
@@ -55,6 +56,7 @@ class Turn:
     beyond: Expr
     is_at_points: bool
     is_sure: bool
+    passing: Set[int]
     later: int | None
     exit: Exit
 
@@ -74,9 +76,13 @@ class Turn:
                 if not (is_everywhere and c.lasts_until(last))
             }
             if self.is_sure:
-                found = conjunction(*left.values())
-            else:
-                found = fold(self.absent, left.__getitem__, partial(op, "or"), partial(op, "and"))
+                found = conjunction(*(x for k, x in left.items() if k not in self.passing))
+            if not self.is_sure or self.passing and self.absent != NEVER:
+                left = {
+                    k: x if not self.is_sure or k in self.passing else TRUE for k, x in left.items()
+                }
+                rest = fold(self.absent, left.__getitem__, partial(op, "or"), partial(op, "and"))
+                found = conjunction(found, rest)
         if self.stop is not None:
             assert at is not None
             found = conjunction(found, compare("le", at, self.stop))
@@ -105,7 +111,7 @@ class Turn:
         seen = {
             k: c.see(
                 host,
-                None if self.is_sure else self.beyond,
+                None if self.is_sure and k not in self.passing else self.beyond,
                 at,
                 self.is_uncut,
             )
@@ -176,7 +182,7 @@ class Turn:
             if s.go_on is None:
                 continue
             go_on = partial(s.go_on, self.host, i if name == "lt" else add(i, 1))
-            if s.asks or (name == "eq" and at_most(s.last, i)):
+            if name == "eq" and at_most(s.last, i):
                 go_on()
             else:
                 self.host.branch(compare(name, s.last, i), go_on)
@@ -204,10 +210,38 @@ class Turn:
     ) -> tuple[list[tuple[Expr, Set[int]]], Set[int]]:
         """By conditions, of which the first that holds counts, the operands that are away while all others
         of `asked` are there; and those that are there where none holds."""
-        if self.absent == NEVER and any(s.is_point for s in asked.values()):
+        parts: Sequence[Where] = tuple(asked)  # each alone beside what is always there
+        if self.absent != NEVER:
+            parts = ()
+            if isinstance(self.absent, AbsenceFormula) and self.absent.is_and:
+                parts = self.absent.parts
+        elif any(s.is_point for s in asked.values()):
             return [], set()  # it may be the last coordinate
+        without = partial(self._without, seen=asked)
+        own = [
+            (variables(part), falls_together(part, asked.keys() & variables(part), without))
+            for part in parts
+        ]
         away = {k: compare("gt", s.first, i) for k, s in asked.items()}
-        return parts_alone(self.absent, away, partial(self._without, seen=asked))
+        lacking = [
+            reduce(partial(op, "or" if is_one else "and"), (away.get(k, FALSE) for k in part))
+            for part, is_one in own
+        ]
+        arms = dict[Node, tuple[Expr, Set[int]]]()
+        for left in [*([None] if self.absent == NEVER else ()), *range(len(own))]:
+            others = [n for n in range(len(own)) if n != left]
+            when = conjunction(*(lacking[n] for n in others))
+            gone = asked.keys() & {k for n in others for k in own[n][0]}
+            is_there = left is None or is_product(parts[left])
+            if gone and is_there and when is not FALSE:
+                term = self._without(gone, asked)
+                arms[term] = op("or", arms.get(term, (FALSE,))[0], when), gone
+        found = list(arms.values())
+        if len(own) < 3 and all(is_one for _, is_one in own):
+            return found, set(asked) if found else set()
+        if found:
+            found.append((conjunction(*(op("not", x) for x in away.values())), set()))
+        return found, set()
 
     def _without(self, away: Iterable[int], seen: Mapping[int, Seen]) -> Node:
         """The loop with operands at their fill."""
@@ -265,6 +299,16 @@ class Turn:
         if at_most(s.first, i):
             return s.last
         return op("select", compare("le", s.first, i), s.last, sub(s.first, 1))
+
+
+def falls_together(
+    part: Where, own: Iterable[int], without: Callable[[Iterable[int]], Node]
+) -> bool:
+    """Whether a part of a sum is gone where one of its operands is away, and the others do not matter
+    there: with any of its `own` operands at their fill the loop is the same."""
+    if isinstance(part, int) or not own:
+        return True
+    return is_product(part) and len({without(own), *(without([k]) for k in own)}) == 1
 
 
 def sought(host: Host, others: Iterable[Cursor], i: Expr) -> dict[int, Node]:

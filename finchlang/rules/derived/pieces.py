@@ -129,12 +129,11 @@ class Pieces(Cursor):
             return self._spike(host, found, end) if is_spike else _chosen(found)
 
         def go_on(host: Host, i: Expr | None) -> None:
-            assert i is not None
             for steps, works, stride in step.working:
-                done = op("and", works, compare("lt", stride, i))
+                done = op("and", works, compare("eq", stride, end))
                 host.branch(done, partial(steps.next, host))
 
-        return Seen(self.nest, at, end, None, whole, go_on if step.working else None, asks=True)
+        return Seen(self.nest, at, end, None, whole, go_on)
 
     def _spike(self, host: Host, found: list[_Piece], last: Expr) -> lp.Spike:
         """Pieces of which one is a spike as one spike; where another piece goes on, it ends after the

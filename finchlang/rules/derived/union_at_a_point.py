@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import partial, reduce
 from typing import Any
 
-from finchlang.algebra.absence import NEVER, Absence, fold
 from finchlang.algebra.simplify import simplify
 from finchlang.host import construct as code, ir
 from finchlang.host.engine import Machine, Step
@@ -15,18 +14,10 @@ from finchlang.host.inspecting import scratch
 from finchlang.levels.level import READ, Fiber, TensorLike
 from finchlang.levels.looplets import Choice, Lookup, Run, Spike, Thunk
 from finchlang.operators.operator_table import operator
-from finchlang.rules.base.context import accesses_in, bounded, put, put_in
+from finchlang.rules.base.context import accesses_in, bounded, put
 from finchlang.rules.base.expressions import evaluate
 from finchlang.rules.base.state import State, branches
-from finchlang.rules.derived.joint_cases import (
-    Arm,
-    Joint,
-    Outcome,
-    Outcomes,
-    outcome_of,
-    parts_alone,
-    replaced,
-)
+from finchlang.rules.derived.joint_cases import Arm, Joint, Outcome, Outcomes, outcome_of, replaced
 from finchlang.rules.derived.operand_choice import gives_tensors, one_of
 from finchlang.rules.derived.pieces import are_alike, choose, selected
 from finchlang.syntax import nodes as ast, traversal as trees
@@ -48,9 +39,6 @@ class Point(Joint):
         self.values: dict[int, ast.Node] = {}
 
     def step(self) -> Step | None:
-        parts = self._in_parts()
-        if parts is not None:
-            return parts
         together = self._as_tensors()
         if together is not None:
             return together, self.state
@@ -76,76 +64,28 @@ class Point(Joint):
         assert isinstance(access.tensor, Lookup) and self.at is not None
         return access.tensor.body(self.host, self.at)
 
-    def _tensors(self) -> Iterator[tuple[ast.Access, bool, Options]]:
-        """One access of each operand that is a choice of tensors for the loops within; whether it is a
-        payload, rather than at this coordinate; and what it may be."""
-        seen = set[int]()
-        for access in accesses_in(self.term):
-            tensor, is_payload = access.tensor, gives_tensors(access.tensor)
-            if len(access.indices) < 2 - is_payload or access.captured or id(tensor) in seen:
-                continue
-            at = None if is_payload else self._coordinate(access)
-            if isinstance(tensor, (Spike, Choice)) and (is_payload or at is not None):
-                options = self._leaves(tensor, at)
-                if options is not None and options[0]:
-                    seen.add(id(tensor))
-                    yield access, is_payload, options
-
-    def _in_parts(self) -> Step | None:
-        """The step that does each part of a sum of tensors that is there alone in an arm of its own, and
-        all of them in the last; None if not all are sure to be there then."""
-        found = [
-            (a.tensor, p, options) for a, p, options in self._tensors() if len(options[0]) == 1
-        ]
-        if len(found) < 2:
-            return None
-        number = {id(tensor): k for k, (tensor, _, _) in enumerate(found)}
-        if any(id(a.tensor) in number for n in _selections(self.term) for a in accesses_in(n)):
-            return None  # one is taken: with an arm for each, the others would be there twice
-        there = {k: options[0][0][0] for k, (_, _, options) in enumerate(found)}
-        away = {k: code.op("not", when) for k, when in there.items()}
-
-        def fill(access: ast.Access) -> Iterator[tuple[int, ast.Node]]:
-            if (k := number.get(id(access.tensor))) is not None:
-                yield k, put_in(access, found[k][2][1], not found[k][1])
-
-        def term(gone: Iterable[int], certain: Iterable[int]) -> ast.Node:
-            chosen = dict[int, ast.Node]()
-            for k in (*gone, *certain):
-                tensor, is_payload, (((_, node),), otherwise) = found[k]
-                node = otherwise if k in gone else node
-                chosen[id(tensor)] = node if is_payload or isinstance(node, Lookup) else Run(node)
-            rest: ast.Node = put(self.term, chosen)
-            return rest
-
-        absent = Absence(fill).statement(self.term)
-        arms, certain = parts_alone(absent, away, lambda gone: simplify(term(gone, ())))
-        if not certain:  # the last arm would have code that the others have
-            return None
-        asked: list[tuple[ir.Expr, Arm]] = [
-            (when, partial(term, gone, there.keys() - gone)) for when, gone in arms
-        ]
-        if absent != NEVER:
-            some = self.certain(fold(absent, there.__getitem__, code.disjunction, code.conjunction))
-            if some is not code.TRUE:
-                asked.insert(0, (code.op("not", some), lambda: ast.EMPTY))
-        return self.in_arms(asked, partial(term, (), certain))
-
     def _as_tensors(self) -> ast.Node | None:
         """The term with operands that are a fiber or fill made tensors of the loops within, so that no loop
         is there twice; None if there are none. Not among them is an operand of one tensor without which
         nothing is left to do: whether it is there is asked."""
         payload: dict[int, ast.Node] = {}
         rest: dict[int, ast.Node] = {}
-        for access, is_payload, options in self._tensors():
-            found = one_of(self.host, *options, None if is_payload else self._coordinate(access))
-            if found is None:
+        for access in accesses_in(self.term):
+            tensor = access.tensor
+            if len(access.indices) < 2 - gives_tensors(tensor) or access.captured:
                 continue
-            nodes = [*(n for _, n in options[0]), options[1]]
-            many = [n for n in nodes if not isinstance(n, ast.Literal)]
-            without = put(self.term, {id(access.tensor): found[1]}, not is_payload)
-            if len(many) > 1 or not ast.is_empty(simplify(without)):
-                (payload if is_payload else rest)[id(access.tensor)] = found[0]
+            if isinstance(tensor, (Spike, Choice)) and id(tensor) not in payload | rest:
+                is_payload = gives_tensors(tensor)
+                at = None if is_payload else self._coordinate(access)
+                options = self._leaves(tensor, at) if is_payload or at is not None else None
+                found = options and one_of(self.host, *options, at)
+                if not found or not options:
+                    continue
+                nodes = [*(n for _, n in options[0]), options[1]]
+                many = [n for n in nodes if not isinstance(n, ast.Literal)]
+                without = put(self.term, {id(tensor): found[1]}, not is_payload)
+                if len(many) > 1 or not ast.is_empty(simplify(without)):
+                    (payload if is_payload else rest)[id(tensor)] = found[0]
         if not payload and not rest:
             return None
         term: ast.Node = put(put(self.term, payload), rest, consume=True)
@@ -404,11 +344,3 @@ def _chained(root: ast.Node, parts: list[ast.Node]) -> ast.Node:
         return parts[0]
     assert isinstance(root, ast.Call)
     return reduce(lambda a, b: ast.Call(root.op, (a, b), span=root.span), parts)
-
-
-def _selections(term: ast.Node) -> Iterator[ast.Call]:
-    """The calls in a term that give one of their arguments."""
-    for node in trees.walk(term):
-        row = operator(node.op) if isinstance(node, ast.Call) else None
-        if isinstance(node, ast.Call) and row is not None and row.selects:
-            yield node
