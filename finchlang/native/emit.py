@@ -278,10 +278,8 @@ class _Function(SplitFunction):
         """Metadata for the length of `loop`: rows, runs and blocks are often short."""
         if loop.is_plain or self.is_apart:
             return self.module.loop_hint(vectorize_enable="i1 0", unroll_disable="i1 1")
-        inside, stores = (
-            rewriting.changing(loop),
-            [s for s in rewriting.walk(loop.body) if isinstance(s, ir.Store)],
-        )
+        inside = rewriting.changing(loop)
+        stores = [s for s in rewriting.walk(loop.body) if isinstance(s, ir.Store)]
         moving = any(not inside.isdisjoint(rewriting.variables(store.index)) for store in stores)
         is_simple = rewriting.is_straight(loop.body)
         if not self.is_procedure:
