@@ -78,7 +78,8 @@ class UnknownValues(Denotation):
     kth: int  # which operand of `coalesce` is its value
 
     def __init__(self, given: Denotation, kth: int):
-        self.__dict__ |= given.__dict__ | {"kth": kth, "unwrapped": {}}
+        # no function is called: what the program never comes to need not return
+        self.__dict__ |= given.__dict__ | {"kth": kth, "unwrapped": {}, "is_idle": True}
 
     def statement(self, node: ast.Node, env: Environment) -> None:
         """Check a statement; errors of other kinds are told where the program comes to them."""

@@ -41,7 +41,7 @@ from finchlang.syntax.user_function import Itself, Operation
 #: calls of functions that call themselves nest so deeply
 RECURSION = 500
 #: how many steps of loops a call on literals may take when the kernel is made, or it is left to run time
-STEPS = 10_000
+STEPS = 1_000
 
 
 def _not_built(*args: Expr) -> Expr:
