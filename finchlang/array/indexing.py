@@ -153,17 +153,11 @@ def _joined(
     block = [*common] if is_apart else [math.prod(common)]
     # where the axes of lists are: at the first if they (and integers) stand together, else in front
     marks = [n for n, (kind, _) in enumerate(given) if kind in (LISTED, TAKEN, AT)] * bool(lists)
-    is_together = not marks or marks[-1] - marks[0] + 1 == len(marks)
-    start = (
-        sum([index is not Ellipsis for _, index in given[: marks[0]]])
-        if is_together and marks
-        else 0
-    )
-    kinds: list[Any] = []
-    turned: list[int] = []  # the modes of slices that go down
-    places: list[int | None] = []
-    numbers: list[int] = []
-    args: list[lazy.Expression] = [arg]
+    is_together = bool(marks) and marks[-1] - marks[0] + 1 == len(marks)
+    before = given[: marks[0]] if is_together else []
+    start = sum([index is not Ellipsis for _, index in before])
+    kinds, numbers, places = list[Any](), list[int](), list[int | None]()
+    args, turned = [arg], list[int]()  # the modes of slices that go down
     shape: list[int] = [*block] if lists and not start else []
     for kind, index in given:
         if lists and start and len(shape) == start:
