@@ -252,8 +252,8 @@ def to_round(x: Any, digits: int | None = None) -> Any:
 
 
 def to_format(x: Any, form: str) -> str:
-    """An array without dimensions as its number, where a form is given."""
-    return format(_number(x).item(), form) if form and not x.shape else format(str(x), form)
+    """An array without dimensions as its number."""
+    return format(str(x) if x.shape else _number(x).item(), form)
 
 
 def times(x: Any, y: Any) -> Any:

@@ -68,11 +68,18 @@ def _axis_of(x: Any, axis: int) -> int:
     return normalized_axis(axis, len(as_expression(x).shape))
 
 
-def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
-    """The elements in order along an axis, NaN last, or first if descending; always stable. Of a tensor
-    that stores at most half of its elements only these are sorted: the result is sparse with the same fill.
-    Raises TypeError if a dense array is needed and much larger than the memory of `x`."""
-    at = _axis_of(x, axis)
+def _along(x: Any, axis: int | None) -> tuple[Any, int]:
+    return (ravel(x), 0) if axis is None else (x, _axis_of(x, axis))
+
+
+def sort(
+    x: Any, /, *, axis: int | None = -1, descending: bool = False, stable: bool = True
+) -> Array:
+    """The elements in order along an axis, NaN last, or first if descending; always stable. With None for
+    the axis they are those of `ravel(x)`, as in all functions here that take None. Of a tensor that stores
+    at most half of its elements only these are sorted: the result is sparse with the same fill. Raises
+    TypeError if a dense array is needed and much larger than the memory of `x`."""
+    x, at = _along(x, axis)
     stored = _stored(x)
     if stored is None:
         found = np.sort(dense_array(x), axis=at, kind="stable")
@@ -96,9 +103,12 @@ def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = 
     return asarray(Tensor(format, *shape).holding(coordinates, values))
 
 
-def argsort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = True) -> Array:
+def argsort(
+    x: Any, /, *, axis: int | None = -1, descending: bool = False, stable: bool = True
+) -> Array:
     """The coordinates, from 0, that put the elements along an axis in order; equal elements keep theirs."""
-    at, given = _axis_of(x, axis), dense_array(x)
+    x, at = _along(x, axis)
+    given = dense_array(x)
     if not descending:
         return asarray(np.argsort(given, axis=at, kind="stable"))
     found = np.argsort(np.flip(given, at), axis=at, kind="stable")
@@ -222,9 +232,9 @@ def meshgrid(*arrays: Any, indexing: str = "xy") -> list[Array]:
     return broadcast_arrays(*wide)
 
 
-def take_along_axis(x: Any, indices: Any, /, *, axis: int = -1) -> Array:
+def take_along_axis(x: Any, indices: Any, /, *, axis: int | None = -1) -> Array:
     """The elements of `x` at `indices` along an axis, from 0: each line has coordinates of its own."""
-    at = _axis_of(x, axis)
+    x, at = _along(x, axis)
     return asarray(np.take_along_axis(dense_array(x), dense_array(indices), at))
 
 

@@ -19,18 +19,21 @@ from finchlang.tensors.array_base import ArrayMethods, LazyTensor, TensorBase
 from finchlang.tensors.entries import masked_entries
 from finchlang.tensors.formats import MODES, parse_format
 from finchlang.tensors.tensor import SwizzledTensor, Tensor
+from finchlang.text.literals import name_of
 from finchlang.text.tree_cache import script_of
 
 #: nested lists may have so many entries: a few lists, each twice in the next, would have very many
 MOST = 1 << 26
 
 
-def check_name(name: Any) -> None:
-    """Raises FinchError "type" for what is no string, "syntax" for what no script could assign to."""
+def check_name(name: Any) -> str:
+    """The name as scripts have it. Raises FinchError "type" for what is no string, "syntax" for what no
+    script could assign to."""
     if not isinstance(name, str):
         raise FinchError("type", f"a name is a string, not {foreign(name)}")
     if not is_name(name):
         raise FinchError("syntax", f"{name!r} is no name")
+    return name_of(name)
 
 
 @lru_cache(maxsize=1024)
@@ -39,7 +42,7 @@ def is_name(name: str) -> bool:
         statements = script_of(f"{name} = 0").statements
     except FinchError:
         return False
-    return statements == (ast.Let((ast.Variable(name),), None, ast.Literal(0)),)
+    return statements == (ast.Let((ast.Variable(name_of(name)),), None, ast.Literal(0)),)
 
 
 def from_python(value: Any, name: str = "x") -> Any:

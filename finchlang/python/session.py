@@ -21,6 +21,7 @@ from finchlang.script.evaluate import Evaluator
 from finchlang.script.functions import FinchFunction
 from finchlang.syntax.nodes import Function, KernelNode, Node
 from finchlang.text.doubtful import SIGNS, doubtful
+from finchlang.text.literals import name_of
 from finchlang.text.meant import called_otherwise
 from finchlang.text.tree_cache import script_of
 
@@ -78,19 +79,18 @@ class Session(Runner):
     def __getitem__(self, name: str) -> Any:
         """The value of `name`: the object that was bound, unless a kernel or script has bound another.
         Raises KeyError."""
-        if not self.environment.has(name):
+        if name not in self:
             raise KeyError(name)
-        return self.environment.get(name)
+        return self.environment.get(name_of(name))
 
     def __setitem__(self, name: str, value: Any) -> None:
         """Bind a number, a NumPy array, a SciPy matrix, a Tensor or a Scalar, without copying; lists of
         numbers become arrays, None becomes `nothing`, and functions of Python and NumPy become operators.
         Raises FinchError, of kind "syntax" if `name` cannot be a name, "type" for another value."""
-        check_name(name)
-        self.environment.set(name, from_python(from_callable(value), name))
+        self.environment.set(check_name(name), from_python(from_callable(value), name))
 
     def __contains__(self, name: str) -> bool:
-        return self.environment.has(name)
+        return isinstance(name, str) and self.environment.has(name_of(name))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names())

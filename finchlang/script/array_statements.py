@@ -13,7 +13,7 @@ from finchlang.array import expression as lazy
 from finchlang.array.compute import PROGRAMS, computed
 from finchlang.array.indexing import getitem
 from finchlang.array.operands import as_expression
-from finchlang.base.errors import FinchError
+from finchlang.base.errors import FinchError, number_of
 from finchlang.calls.environment import Environment
 from finchlang.levels.element import typed_literal
 from finchlang.operators.operator_table import literal_type
@@ -135,8 +135,10 @@ class _Elements:
             case ast.Subscript(array, indices) if indices:
                 found = self.node(array)
                 if len(indices) != len(found.shape):
-                    message = f"{len(indices)} indices of an array of size {size_text(found.shape)}"
-                    raise FinchError("dimension", message)
+                    given = number_of(len(indices), "index", "indices")
+                    message = f"{given} of an array of size {size_text(found.shape)}"
+                    hint = "give one for each mode; a mask is an index outside of `@array`"
+                    raise FinchError("dimension", message, None, hint)
                 keys = zip(indices, found.shape, strict=True)
                 return getitem(lazy.Array(found), tuple([self.index(*key) for key in keys])).node
             case ast.Subscript(array):

@@ -250,7 +250,8 @@ def _fwrite(path: Any, value: Any) -> Any:
     from finchlang.files.suffixes import fwrite
 
     if isinstance(value, str) and not isinstance(path, str):
-        raise FinchError("type", "fwrite takes a path and a tensor", hint=EXCHANGED)
+        hint = EXCHANGED if hasattr(path, "shape") else None
+        raise FinchError("type", "fwrite takes a path and a tensor", hint=hint)
     fwrite(path, value)
     return ast.NOTHING
 

@@ -231,5 +231,7 @@ def with_region(known: Operation, call: Call, region: Node) -> Operation:
                 hint = f"the arguments are {', '.join(names)}"
                 raise FinchError("type", f"`{name}` names no argument", node.span, hint)
             case _:
-                raise _error("a region is made of arguments by `|`, `&` and `~`", node)
+                hint = "as in `@iterate f(x, y) = x | y`"
+                message = "a region is made of arguments by `|`, `&` and `~`"
+                raise FinchError("type", message, node.span, hint)
     return replace(known, laws=replace(known.laws, region=(tuple(map(Variable, names)), region)))

@@ -153,7 +153,7 @@ class Builder(KernelBuilder):
     def NAME(self, token: Token) -> ast.Node:
         if token in CONSTANTS:
             return ast.Literal(CONSTANTS[token], span=self.at(token))
-        return ast.Variable(str(token), span=self.at(token))
+        return ast.Variable(literals.name_of(str(token)), span=self.at(token))
 
     def NUMBER(self, token: Token) -> ast.Node:
         span = self.at(token)

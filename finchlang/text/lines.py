@@ -41,7 +41,7 @@ PARTS = {
 }
 # fmt: on
 #: a number directly before a name, which is a product
-FACTORS = re.compile(r"(?!0[xXbBoO])(\d+(?:_\d+)*(?:\.\d+)?|\.\d+)([^\W\d_]\w*)\Z")
+FACTORS = re.compile(r"(?!0[xXbBoO])(\d+(?:_\d+)*(?:\.\d+)?|\.\d+)([^\W\d_][\w\u0300-\u036f]*)\Z")
 BRACKETS = {"(": ")", "[": "]", "{": "}"}
 #: ends of messages about a token that closes or continues nothing that is open
 STRAY = ("closes nothing", "belongs to no `if`", "belongs to no `try`")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from typing import Any
+from unicodedata import normalize
 
 from finchlang.base.errors import Bug, FinchError, Span, clipped, write
 from finchlang.syntax.nodes import Call, Literal, Node, Variable
@@ -32,11 +33,16 @@ _SPECIAL = re.compile(r"(Inf|NaN)(32|64)?\Z")
 #: a piece of a string: an escape, `$(`, `$name`, or text
 STRING_PART = re.compile(
     r"\\x[0-9a-fA-F]{1,2}|\\u[0-9a-fA-F]{1,4}|\\U[0-9a-fA-F]{1,8}|\\."
-    r"|\$\(|\$[^\W\d]\w*|[^\\$]+|\$",
+    r"|\$\(|\$[^\W\d][\w\u0300-\u036f]*|[^\\$]+|\$",
     re.DOTALL,
 )
 _STRING_OR_PARENTHESIS = re.compile(r'"(?:[^"\\]|\\.)*"|[()]', re.DOTALL)
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "\\": "\\", '"': '"', "$": "$", "\n": ""}
+
+
+def name_of(text: str) -> str:
+    """One name for texts that look the same: NFC, and μ for the sign of micro, as in Julia."""
+    return text if text.isascii() else normalize("NFC", text.replace("\u00b5", "\u03bc"))
 
 
 def number(text: str, span: Span) -> tuple[Any, str | None]:

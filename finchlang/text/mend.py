@@ -96,7 +96,7 @@ def explained(error: FinchError, in_kernel: bool = False, rule: str = "script") 
             if found.code is None:
                 return FinchError(error.kind, found.reason, place, found.way)
             settled = settle(place, found.code, rule)
-            if settled is None:
+            if settled is None or settled[1] == settled[0].text:
                 continue
             where, code = settled
             if (where, code) != (place, found.code):
