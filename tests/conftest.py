@@ -24,7 +24,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 #: every residual program is checked when it is made, and after each pass
 os.environ["FINCH_CHECK"] = "1"
-
+staging.STAGED = 160  # the ways to run a program share what is staged, however many kernels it has
 
 #: How long an example or its making takes says nothing on a machine that has other work. Examples are the
 #: same in each run, so that no change is blamed for what another finds; who asks for more gets new ones.

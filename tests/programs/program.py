@@ -88,9 +88,9 @@ _ERROR = re.compile(
 COUNT = re.compile(r"([A-Za-z]+)(?:\(([\w-]+)\))?(?:@(\d+))?")
 
 
-def counted(claim: str) -> set[str]:
-    """The steps that a claim counts."""
-    return {name for name, _, _ in COUNT.findall(claim)}
+def counted(claim: str, rules: str = "") -> set[str]:
+    """The steps that a claim counts, all or by some rules."""
+    return {name for name, by, _ in COUNT.findall(claim) if rules in ("", by or "all")}
 
 
 @dataclass

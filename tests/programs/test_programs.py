@@ -53,7 +53,7 @@ class Runs:
         """The session, and what was counted."""
         if way not in self.found:
             (folder := self.folder / str(len(self.found))).mkdir()
-            named = counted(" ".join(WANTED[self.program].steps).replace("@each", ""))
+            named = counted(" ".join(WANTED[self.program].steps).replace("@each", ""), way.rules)
             traces = way.engine == "interpret" and not named <= HOST
             watch = Watch(traces, lists="code" in named)
             try:
