@@ -161,10 +161,6 @@ def _bits(body: Body, op: Op, args: list[str]) -> str:
     return body.new(f"sub {kind} {width}, {zeros}")
 
 
-def _bitwise(body: Body, op: Op, args: list[str]) -> str:
-    return body.new(f"{op.name} {llvm_type(op.type)} {args[0]}, {args[1]}")
-
-
 def _not(body: Body, op: Op, args: list[str]) -> str:
     ones = "true" if op.type.kind == "bool" else "-1"
     return body.new(f"xor {llvm_type(op.type)} {args[0]}, {ones}")
@@ -320,7 +316,7 @@ _EMITTERS: dict[str, Callable[[Body, Op, list[str]], str]] = {
     "fmod": lambda body, op, args: body.new(f"frem {llvm_type(op.type)} {args[0]}, {args[1]}"),
     "min": _extremum,
     "max": _extremum,
-    **dict.fromkeys(("and", "or", "xor"), _bitwise),
+    **{name: _arithmetic(name, "") for name in ("and", "or", "xor")},
     "shl": _shift,
     "shr": _shift,
     **dict.fromkeys(COMPARISONS, _compare),

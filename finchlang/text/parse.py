@@ -64,22 +64,19 @@ _lock = reentrant_lock()  # the builder handles one text at a time
 
 
 def _parse(text: str, name: str, start: str) -> Any:
-    source = source_of(text, name)
     with _lock, trees.EnoughFrames():
-        before, _builder.source = _builder.source, source
-        try:
-            node = _run(source, _without_block_comments(source), start)
-            trees.check_depth(node)
-            return node
-        finally:
-            _builder.source = before
+        node = parse_apart(source_of(text, name), start, True)
+        trees.check_depth(node)
+        return node
 
 
-def _run(source: Source, text: str, start: str) -> Any:
+def _run(source: Source, text: str, start: str, is_explained: bool = True) -> Any:
     """Parse `text` (the source, or a part of it at its own place) by the rule `start`."""
     try:
         return _raw(source, text, start)
     except Unparsed as error:
+        if not is_explained:
+            raise error.told from None
         raise mending().explained(error.told, error.in_kernel, start) from None
 
 
@@ -114,19 +111,12 @@ def _raw(source: Source, text: str, start: str) -> Any:
         raise Unparsed(unexpected_character(error, source, text)) from None
 
 
-def _told(source: Source, text: str, start: str) -> Any:
-    try:
-        return _raw(source, text, start)
-    except Unparsed as error:
-        raise error.told from None
-
-
 def parse_apart(source: Source, start: str, is_explained: bool) -> Any:
     """Parse a text by the rule `start`, perhaps while another text is in hand."""
     with _lock:
         before, _builder.source = _builder.source, source
         try:
-            return (_run if is_explained else _told)(source, _without_block_comments(source), start)
+            return _run(source, _without_block_comments(source), start, is_explained)
         finally:
             _builder.source = before
 

@@ -98,7 +98,8 @@ def _without_dead(node: ast.Block, state: State) -> ast.Node:
                 statements[k] = _filled(statements[k], head.tensor, state)
         is_left = any(trees.mentions(s, head.tensor) for s in statements[own[1] + 1 : again])
         is_seen = again is not None and not isinstance(statements[again], ast.Declare)
-        if head.tensor.name in state.own and not (is_left or is_seen or _compares_sizes(head)):
+        compares_sizes = any(map(ast.is_meet, trees.walk(head)))
+        if head.tensor.name in state.own and not (is_left or is_seen or compares_sizes):
             del statements[own[1]], statements[start]
     is_same = len(statements) == len(node.statements) and all(map(is_, statements, node.statements))
     return node if is_same else trees.block(*statements)
@@ -129,10 +130,6 @@ def _filled(statement: ast.Node, tensor: ast.Variable, state: State) -> ast.Node
         return fill if access.tensor == tensor else access
 
     return context.rewrite_accesses(read, statement)
-
-
-def _compares_sizes(head: ast.Declare) -> bool:
-    return any(map(ast.is_meet, trees.walk(head)))
 
 
 def _once(loop: ast.Loop) -> ast.Node:
