@@ -11,12 +11,13 @@ not leave a sieve, let or block that it need not leave.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import reduce
 from typing import Any
 
 from finchlang.algebra import index_arithmetic as affine, program_context as ctx
 from finchlang.algebra.expression_types import type_of
 from finchlang.base.errors import FinchError
-from finchlang.operators.operator_table import NOT, operator
+from finchlang.operators.operator_table import AND, NOT, operator
 from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.types import Bool
 from finchlang.text.print import pretty
@@ -42,35 +43,77 @@ class _Frame:
     inserted: list[tuple[ast.Node, ast.Index]] = field(default_factory=list)
 
 
-def guarded(node: ast.Node) -> ast.Node:
+def guarded(node: ast.Node, context: ctx.ProgramContext) -> ast.Node:
     """A statement as others under conditions, if it reads an element at an expression only where an operand
     of `&&` holds, or in an arm of `?:`: a loop around it would come there in any case."""
     match node:
-        case ast.Sieve(ast.Call(op, (first, *rest))) if _gathers(*rest) and _ends_at_false(op):
-            second = rest[0] if len(rest) == 1 else trees.replace(node.condition, args=tuple(rest))
-            return trees.replace(node, condition=first, body=trees.replace(node, condition=second))
-        case ast.Assign(_, _, value):
-            calls: Any = (n for n in trees.walk(value) if isinstance(n, ast.Call))
-            ours = (n for n in calls if (row := operator(n.op)) is not None and row.selects)
-            call: Any = next((n for n in ours if _gathers(*n.args[1:])), None)
+        case ast.Sieve(condition) if _gathers(*(parts := _operands(condition))[1:]):
+            k = next(k for k, part in enumerate(parts) if k > 0 and _gathers(part))
+            first, second = (reduce(_both, some) for some in (parts[:k], parts[k:]))
+            inner = trees.replace(node, condition=second)
+            return guarded(trees.replace(node, condition=first, body=inner), context)
+        case ast.Define(variable, value, body) if _selected(value) is not None:
+            settings = (n for n in trees.walk(body) if isinstance(n, (ast.Declare, ast.Extent)))
+            if any(trees.mentions(n, variable) for n in settings):
+                return node  # these read no element
+            named = trees.rewrite_bottom_up(lambda n: value if n == variable else n, body)
+            return guarded(named, context)
+        case ast.Assign() | ast.Sieve():
+            held = node.condition if isinstance(node, ast.Sieve) else node
+            call = _selected(held)
             if call is None or (type := type_of(call)) is None or None in map(type_of, call.args):
                 return node
 
-            def under(test: ast.Node, arm: ast.Node) -> ast.Sieve:
+            def under(test: ast.Node, arm: ast.Node, rest: ast.Node | None) -> ast.Sieve:
                 arm = arm if type_of(arm) == type else ast.Call(ast.Variable(type.name), (arm,))
-                own = trees.rewrite_bottom_up(lambda n: arm if n == call else n, value)
-                return ast.Sieve(test, trees.replace(node, value=own), span=node.span)
+                own = trees.rewrite_bottom_up(lambda n: arm if n == call else n, held)
+                own = own if rest is None else ast.Sieve(own, rest, span=node.span)
+                return ast.Sieve(test, own, span=node.span)
 
             test, then, otherwise = call.args
             no = ast.Call(NOT, (test,))
-            return ast.Block((under(test, then), under(no, otherwise)), span=node.span)
+            rest = getattr(node, "body", None)
+            again = rest and _renamed(rest, context)
+            both = under(test, then, rest), under(no, otherwise, again)
+            return ast.Block(both, span=node.span)
     return node
 
 
-def _ends_at_false(op: ast.Node) -> bool:
-    """Whether an operator needs no other operand after one that is false."""
-    row = operator(op)
-    return row is not None and row.short_circuits and not row.annihilators[0].value(Bool)
+def _selected(node: ast.Node) -> Any:
+    """A call of `?:` that reads an element at an expression in an arm."""
+    calls: Any = (n for n in trees.walk(node) if isinstance(n, ast.Call))
+    ours = (n for n in calls if (row := operator(n.op)) is not None and row.selects)
+    return next((n for n in ours if _gathers(*n.args[1:])), None)
+
+
+def _renamed(node: ast.Node, context: ctx.ProgramContext) -> ast.Node:
+    """`node` with other names for what it binds."""
+    bound = [
+        name
+        for n in trees.walk(node)
+        if type(n) in (ast.Loop, ast.Define)
+        for name in trees.binds(n)
+    ]
+    new = {name: context.fresh(name) for name in bound}
+
+    def renamed(n: Any) -> ast.Node:
+        is_bound = isinstance(n, (ast.Index, ast.Variable)) and n.name in new
+        return trees.replace(n, name=new[n.name]) if is_bound else n
+
+    return trees.rewrite_bottom_up(renamed, node)
+
+
+def _operands(node: ast.Node) -> list[ast.Node]:
+    """The conditions that `&&` joins: of which none is needed after one that is false."""
+    if not isinstance(node, ast.Call) or (row := operator(node.op)) is None:
+        return [node]
+    if not row.short_circuits or row.annihilators[0].value(Bool):
+        return [node]
+    return [part for operand in node.args for part in _operands(operand)]
+
+
+def _both(one: ast.Node, other: ast.Node) -> ast.Node:
+    return ast.Call(AND, (one, other), span=one.span)
 
 
 def _gathers(*nodes: ast.Node) -> bool:
@@ -88,12 +131,13 @@ class _Concordize:
         self.scopes: dict[str, Depth] = {}  # of declared tensors: the scope they belong to
 
     def statement(self, node: ast.Node) -> Any:
+        node = guarded(node, self.context)
         frame, here = _Frame(node), len(self.frames)
         self.frames.append(frame)
         for s in node.statements if isinstance(node, ast.Block) else ():
             if isinstance(s, ast.Declare):
                 self.scopes[s.tensor.name] = (here, 1, 0)
-        node = self.parts(guarded(node), here)
+        node = self.parts(node, here)
         self.frames.pop()
         for x, index in reversed(frame.inserted):
             node = ast.Loop(index, ast.Extent(x, x, span=x.span), node, span=frame.node.span)
