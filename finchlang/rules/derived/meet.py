@@ -11,7 +11,7 @@ from typing import Any
 from finchlang.algebra import absence
 from finchlang.algebra.bounds import greater, lesser
 from finchlang.algebra.simplify import counts_once, simplify
-from finchlang.host.construct import ZERO, add, compare, sub
+from finchlang.host.construct import ZERO, add, compare, conjunction, sub
 from finchlang.host.engine import Machine, Step, rule
 from finchlang.host.inspecting import scratch
 from finchlang.host.ir import Expr
@@ -20,7 +20,7 @@ from finchlang.rules.base.context import Context, accesses_in, bounded, find_loo
 from finchlang.rules.base.early_exit import Exit, count
 from finchlang.rules.base.regions import divided
 from finchlang.rules.base.simplify_rule import is_nothing
-from finchlang.rules.base.state import State, if_not_empty
+from finchlang.rules.base.state import State, drop, if_not_empty
 from finchlang.rules.derived import cursors
 from finchlang.rules.derived.meet_turn import Turn, falls_together, sought, visit
 from finchlang.rules.derived.pieces import Pieces, are_divided, leaves_nothing
@@ -390,18 +390,30 @@ class _Meeting:
 
     def _together(self, leaders: list[int]) -> None:
         """First a loop while all have an entry, so that entries are read without a test; then what is left
-        when one has none: a loop for each such rest, if that makes no code twice, else one for all. If all
-        last as long as the region, nothing is left."""
+        when one has none: a loop for each such rest, if that makes no code twice, else one for all as long
+        as one has an entry, and then what is done everywhere. If all last as long as the region, nothing is
+        left."""
         absent, exit = self.absent, Exit(self.machine, self.term, self.state, self.start)
         self._enter(leaders)
         are_lasting = all(self.cursors[k].lasts_until(self.stop) for k in leaders)
-        rests = {} if absent == absence.NEVER and are_lasting else self._rests(leaders)
-        if rests is not None or self._is_worth_it(leaders):
+        is_everywhere = absent == absence.NEVER
+        rests = {} if is_everywhere and are_lasting else self._rests(leaders)
+        filled = [k for k in leaders if self.fills[k] is not None]
+        #: the operands beside what is done everywhere that may have no entry left
+        ending = filled if is_everywhere and rests is None else []
+        if rests is not None or len(ending) == 1 or self._is_worth_it(ending or leaders):
             self._loop(self.term, absent, exit, True, may_pass=rests is None)
-        if rests is None:
-            self._loop(self.term, absent, exit, False)
+        if rests is None and len(ending) != 1:
+            over = absence.both(*ending) if ending else absent
+            self._loop(self.term, absent, exit, False, over=over)
         for rest, term in (rests or {}).items():
             self._alone(rest, term, exit)
+        if ending:  # what is done everywhere in the rest of the region
+            assert self.at is not None
+            begin = self.host.get(self.at, lower=self.start)
+            is_left = conjunction(compare("le", begin, self.stop), exit.holds())
+            term = Context(self._without(self.term, ending), ()).over(begin, self.stop).term
+            self.host.branch(is_left, lambda: drop(self.machine.run(term, self.state.inside())))
         exit.finish(self.stop)
 
     def _rests(self, leaders: list[int]) -> dict[absence.Where, ast.Loop] | None:
@@ -499,7 +511,7 @@ class _Meeting:
         left = absence.variables(rest)
         c = self.cursors[left[0]]
         if len(left) > 1 or left[0] in self.open or not isinstance(c, _COUNTED):
-            self._loop(term, rest, exit, True)
+            self._loop(term, rest, exit, True, may_pass=False)
             return
         start = self.start
         if self.at is not None and not c.are_points:
@@ -515,7 +527,8 @@ class _Meeting:
         absent: absence.Where,
         exit: Exit,
         is_sure: bool,
-        may_pass: bool = False,
+        may_pass: bool = True,
+        over: absence.Where | None = None,
     ) -> None:
         """The loop of the rule, as long as something may be left to do; `is_sure`: and only while all have
         an entry, of stretches only if none `may_pass`."""
@@ -526,7 +539,6 @@ class _Meeting:
             self._count(leaders)
         is_open = absent == absence.NEVER or not self.open.isdisjoint(leaders)
         found = {k: self.cursors[k] for k in leaders}
-        may_pass = may_pass or not is_sure
         passing = {*self._stretches(leaders)} if may_pass else set[int]()
         if not is_sure:
             found = {k: c.keeping(self.host) for k, c in found.items()}
@@ -543,6 +555,7 @@ class _Meeting:
             is_at_points,
             is_sure,
             passing,
+            absent if over is None else over,
             self._later(),
             exit,
         )

@@ -42,8 +42,8 @@ class Turn:
     `at` is where the rest of the region begins, `stop` its last coordinate if entries may reach beyond it,
     `beyond` the coordinate after the region. `is_at_points`: something is done at points only. `is_sure`:
     the loop goes on only while all leaders but those `passing` have an entry, so that entries are read
-    without a test. `later`
-    is the only operand that may begin after others, which are always there."""
+    without a test; else until none of them has any by the formula `over`, or NEVER. `later` is the only
+    operand that may begin after others, which are always there."""
 
     machine: Machine
     state: State
@@ -57,6 +57,7 @@ class Turn:
     is_at_points: bool
     is_sure: bool
     passing: Set[int]
+    over: Where
     later: int | None
     exit: Exit
 
@@ -67,22 +68,18 @@ class Turn:
     def is_left(self) -> Expr:
         """Whether there may be something left to be done."""
         at = None if self.at is None else self.host.get(self.at)
-        found = conjunction()
-        if self.is_sure or self.absent != NEVER:
-            is_everywhere, last = self.absent == NEVER, sub(self.beyond, 1)
-            left = {
-                k: c.is_left(self.host, at)
-                for k, c in self.leaders.items()
-                if not (is_everywhere and c.lasts_until(last))
-            }
-            if self.is_sure:
-                found = conjunction(*(x for k, x in left.items() if k not in self.passing))
-            if not self.is_sure or self.passing and self.absent != NEVER:
-                left = {
-                    k: x if not self.is_sure or k in self.passing else TRUE for k, x in left.items()
-                }
-                rest = fold(self.absent, left.__getitem__, partial(op, "or"), partial(op, "and"))
-                found = conjunction(found, rest)
+        last = sub(self.beyond, 1)
+        must = [k for k in self.leaders if self.is_sure and k not in self.passing]
+        left = {
+            k: TRUE if self.absent == NEVER and c.lasts_until(last) else c.is_left(self.host, at)
+            for k, c in self.leaders.items()
+            if k in {*must, *variables(self.over)}
+        }
+        found = conjunction(*(left[k] for k in must))
+        if len(must) < len(left):
+            some = {k: TRUE if k in must else is_left for k, is_left in left.items()}
+            rest = fold(self.over, some.__getitem__, partial(op, "or"), partial(op, "and"))
+            found = conjunction(found, rest)
         if self.stop is not None:
             assert at is not None
             found = conjunction(found, compare("le", at, self.stop))
@@ -252,12 +249,7 @@ class Turn:
         """Do what is to be done from i to `stop`, first without operand k, then with it."""
         s = seen[k]
         self._run(seen, i, minimum(stop, sub(s.first, 1)), set(), {k})
-        begin = greater(i, s.first)
-        after = partial(self._run, seen, begin, stop, {k})
-        if s.is_sure:
-            after()
-        else:
-            self.host.branch(compare("le", begin, stop), after)
+        self._run(seen, greater(i, s.first), stop, {k})
 
     def _are_numbers(self, asked: Iterable[Seen]) -> bool:
         """Whether these operands have a number at each of several coordinates."""
@@ -294,9 +286,7 @@ class Turn:
         s = seen[k]
         if s.is_point and self.is_uncut:
             return s.first
-        if k == self.later and not s.is_certain(i):
-            return s.last if s.is_sure else minimum(s.last, sub(self.beyond, 1))
-        if at_most(s.first, i):
+        if k == self.later or at_most(s.first, i):
             return s.last
         return op("select", compare("le", s.first, i), s.last, sub(s.first, 1))
 

@@ -8,8 +8,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, TypeGuard
 
+from finchlang.algebra.bounds import at_most
 from finchlang.base.records import record
-from finchlang.host.construct import FALSE, ZERO, disjunction, minimum, op, sub
+from finchlang.host.construct import FALSE, disjunction, minimum, op, sub
 from finchlang.host.guarding import guarded
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
@@ -44,36 +45,29 @@ class OneOf(TensorLike):
         return self.fill
 
     def unfurl(self, host: Host, stop: Expr | None, protocol: str | None) -> Node:
-        """Each tensor up to its end if its condition holds, else an empty phase; then the fill. A phase
-        ends where the one before ends, or later."""
-        phases = []
+        """The phases of each tensor if its condition holds, else empty ones; then the fill. A phase ends
+        where the one before ends, or later."""
+        phases: list[lp.Phase] = []
         is_past: Expr = FALSE
         for when, tensor in self.options:
             inside, extent = guarded(host, when), tensor.extent()
             assert extent is not None
             first, last = extent
             nest = _entered(inside, when, tensor.unfurl(inside, stop, protocol))
-            listed = self._listed(host, when, nest)
-            if listed is not None:
-                return listed
             is_past = op("or", is_past, when)
-            end = op("select", is_past, last if stop is None else stop, sub(first, 1))
-            phases.append(lp.Phase(nest, stop=host.let(end, "end")))
+            own = [lp.Phase(nest)]
+            if len(self.options) == 1 and isinstance(nest, lp.Sequence):
+                *before, rest = nest.phases
+                is_fill = isinstance(rest.body, lp.Run) and rest.body.body == self.fill
+                own = before if is_fill else [*before, rest]
+            for phase in own:
+                body, end = phase.body, phase.stop or (last if stop is None else stop)
+                upper = last if at_most(end, last) else None
+                end = host.let(op("select", is_past, end, sub(first, 1)), "end", upper=upper)
+                if isinstance(body, lp.Steps) and len(own) == 1:
+                    body = replace(body, last=end)
+                phases.append(lp.Phase(body, phase.start, end))
         return lp.Sequence((*phases, lp.Phase(lp.Run(self.fill))))
-
-    def _listed(self, host: Host, when: Expr, nest: Node) -> Node | None:
-        """The nest of the only tensor as a list of entries, empty unless `when` holds; else None."""
-        match nest:
-            case lp.Sequence(
-                (lp.Phase(lp.Steps() as steps, None, Expr() as last), lp.Phase(lp.Run(fill)))
-            ):
-                if len(self.options) == 1 and fill == self.fill and steps.stored is not None:
-                    assert (extent := self.extent()) is not None
-                    last = host.let(op("select", when, last, ZERO), "last", upper=extent[1])
-                    return lp.Sequence(
-                        (lp.Phase(replace(steps, last=last), stop=last), lp.Phase(lp.Run(fill)))
-                    )
-        return None
 
 
 def one_of(
