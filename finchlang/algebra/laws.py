@@ -112,7 +112,7 @@ def _operand_type(node: Call) -> Type | None:
 
 
 def missing_argument(row: table.Operator, node: Call) -> Node | None:
-    """f(missing, a) = missing, and of what takes what is missing f(missing) = missing."""
+    """f(missing, a) = missing. If f skips missing arguments, as coalesce: f(missing, missing) = missing."""
     is_certain = all if row.lazy_missing else any
     return _MISSING if is_certain(map(is_missing, node.args)) else None
 
@@ -166,8 +166,8 @@ def identity_of(op: Any, type: Type) -> Literal:
 
 
 def annihilator(row: table.Operator, node: Call) -> Node | None:
-    """f(z, a) = z; but if another argument decides otherwise, as in Inf - Inf, none does: while another
-    one may still do so by structure, none does yet."""
+    """f(z, a) = z. If two arguments decide differently, as in Inf - Inf, none does. While another argument
+    may still decide by structure, none does yet."""
     if not row.annihilators or len(node.args) < 2:
         return None
     type, results = type_of(node), _decided(row, node, [[arg] for arg in node.args])
@@ -219,7 +219,7 @@ def is_contested(node: Call, literals: Callable[[Node], list[Node]] = by_structu
 
 
 def folding(row: table.Operator, node: Call) -> Literal | None:
-    """f(1, 2) is what it computes; where that is nothing, it is an error if it is ever needed."""
+    """f(1, 2) becomes its value. If it has no value, it is an error where it is needed."""
     args = [const(a.value, table.literal_type(a)) for a in node.args]  # type: ignore
     try:
         result = row.folded(args)

@@ -196,9 +196,9 @@ def empty_extent(node: ast.Loop) -> ast.Node | None:
 
 
 def repeated_body(loop: ast.Loop) -> ast.Sieve | None:
-    """loop(i, extent(a, b), body) = sieve(a <= b, body') if body has no i: body' does what body does
-    b - a + 1 times; it is body if that makes no difference, else the operator that stands for
-    repetition (for `+` that is `*`). What is sieved by i == a it does once."""
+    """loop(i, extent(a, b), body) = sieve(a <= b, body') if body has no i. body' has the effect of
+    b - a + 1 repetitions: it is body where one is enough, else it uses the operator of repetition,
+    `*` for `+`. A statement in sieve(i == a) runs once."""
     region, body = bounds(loop), loop.body
     if region is None:
         return None
