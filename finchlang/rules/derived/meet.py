@@ -467,7 +467,13 @@ class _Meeting:
         is_begun = all(self.cursors[k].stands_at(self.start) for k in leaders)
         is_led = absence.is_product(self.absent) and is_begun and not self.open
         is_summed = bool(self._stretches(leaders)) and not absence.is_product(self.absent)
-        is_cut = is_summed or not (self._is_at_points(self.absent) or is_led)
+        # what is searched beside entries may end within them
+        is_whole = (
+            self._is_at_points(self.absent)
+            or is_led
+            and not any(isinstance(c, Pieces) for c in self._cursors_in(self.term, leaders))
+        )
+        is_cut = is_summed or not is_whole
         #: where the rest of the region begins; not needed where each part begins with an entry
         self.at = host.cell(self.start, "at") if is_cut else None
         if not is_cut:
