@@ -8,7 +8,6 @@ import numpy as np
 
 from finchlang.array import elementwise, reductions
 from finchlang.array.concatenation import diagonal, stack
-from finchlang.array.elementwise import floats
 from finchlang.array.expression import Array
 from finchlang.array.linalg import outer
 from finchlang.array.operands import as_expression
@@ -24,7 +23,7 @@ def isclose(
     a: Any, b: Any, /, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> Array:
     """Whether elements differ by at most `atol + rtol * abs(b)`; with `equal_nan` NaN is close to NaN."""
-    a, b = Array(as_expression(a)), Array(floats(b)[0])
+    a, b = Array(as_expression(a)), Array(elementwise.floats(b)[0])
     near = abs(a - b) <= atol + rtol * abs(b)
     found = near & elementwise.isfinite(b) | (a == b)
     return found | elementwise.isnan(a) & elementwise.isnan(b) if equal_nan else found

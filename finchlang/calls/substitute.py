@@ -8,7 +8,6 @@ from typing import Any
 from finchlang.algebra.program_context import RESERVED, WORDS, Format, ProgramContext
 from finchlang.base.errors import FinchError
 from finchlang.calls import arguments as args
-from finchlang.calls.arguments import Argument
 from finchlang.calls.environment import Environment, Scope
 from finchlang.calls.lazy_shape import Template, TensorView
 from finchlang.levels.element import Element
@@ -123,7 +122,7 @@ def _name(operand: ast.Node) -> str:
 
 
 def in_ranges(
-    function: ast.Node | None, program: ast.Node, named: Iterable[tuple[str, Argument | None]]
+    function: ast.Node | None, program: ast.Node, named: Iterable[tuple[str, args.Argument | None]]
 ) -> ast.Node | None:
     """The function with `known` of each range set: the names of operands whose present values lie in it.
     Names that the program itself assigns, declares or defines are left out."""
@@ -208,7 +207,7 @@ def inferred_fills(program: ast.Node, formats: dict[str, Any]) -> dict[ast.Varia
     return {name: inferred_fill(typed, levels, node) for name, node in declared.items()}
 
 
-def refilled(argument: Argument, fill: ast.Literal, name: ast.Variable) -> Argument:
+def refilled(argument: args.Argument, fill: ast.Literal, name: ast.Variable) -> args.Argument:
     """The argument for a tensor that a kernel may declare with another fill: its arrays are empty, as
     before any declaration. A tensor that is Dense in every mode keeps its own. Raises FinchError "type"
     for a value that cannot take the fill."""
@@ -236,7 +235,7 @@ class _OfRefilled(args.Kind):
     takes_memory = True
     is_undeclared = True
 
-    def commit(self, argument: Argument, made: Memory | None) -> Any:
+    def commit(self, argument: args.Argument, made: Memory | None) -> Any:
         value, format = argument[args.VALUE], argument[args.FORMAT]
         is_stored = made is not None and any(array.size for array in made.arrays)
         if made is None or (made.shape == argument[args.SHAPE] and not is_stored):

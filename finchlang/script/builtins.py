@@ -23,7 +23,6 @@ from finchlang.script import (
     values as data,
     whole_arrays,
 )
-from finchlang.script.make_tensors import element_type, tensor_of, type_and_sizes
 from finchlang.script.show import joined, kind_of, text
 from finchlang.syntax import nodes as ast, types
 from finchlang.tensors.array_base import LazyTensor, size_text
@@ -118,7 +117,7 @@ def _full(name: str, sizes: tuple[int, ...], value: Any, dtype: np.dtype | None)
 
 
 def _of_one_number(name: str, value: int, *args: Any) -> np.ndarray:
-    type, sizes = type_and_sizes(args)
+    type, sizes = make_tensors.type_and_sizes(args)
     return _full(name, sizes, value, type.dtype)
 
 
@@ -133,7 +132,7 @@ def _similar(value: Any) -> Any:
     if isinstance(value, np.ndarray) or not data.is_array(value):
         array = whole_arrays.grid(value)
         return _full("similar", array.shape, 0, array.dtype)
-    tensor = tensor_of(value)
+    tensor = make_tensors.tensor_of(value)
     if isinstance(tensor, SwizzledTensor):
         return SwizzledTensor(_similar(tensor.body), tensor.permutation)
     return Tensor(tensor.format, *tensor.shape)
@@ -145,12 +144,12 @@ def _filled(value: Any, *sizes: Any) -> np.ndarray:
         message = f"an array is filled with a number, not {kind_of(value)}"
         hint = "`fill(v, n)` makes an array, `x .= v` sets each entry of one"
         raise FinchError("type", message, hint=hint)
-    return _full("fill", type_and_sizes(sizes)[1], value, None)
+    return _full("fill", make_tensors.type_and_sizes(sizes)[1], value, None)
 
 
 @BUILTINS.add("randn(n...; seed)", "an array of normal random numbers, or one number")
 def _normal(*args: Any, seed: int | None = None) -> Any:
-    shape = type_and_sizes(args)[1]
+    shape = make_tensors.type_and_sizes(args)[1]
     found = np.random.default_rng(seed).standard_normal(shape)
     return np.asfortranarray(found) if shape else float(found)
 
@@ -163,13 +162,13 @@ def _normal(*args: Any, seed: int | None = None) -> Any:
 def _random(*args: Any, seed: int | None = None) -> Any:
     generator = np.random.default_rng(seed)
     if args and (isinstance(args[0], (list, data.FinchRange)) or data.is_array(args[0])):
-        (values, *sizes), shape = args, type_and_sizes(args[1:])[1]
+        (values, *sizes), shape = args, make_tensors.type_and_sizes(args[1:])[1]
         if not (values := list(data.entries(values))):
             raise FinchError("type", "there is no entry to take")
         places = generator.integers(len(values), size=shape)
         taken = [values[place] for place in np.ravel(places, order="F")]
         return data.shaped(taken, shape) if sizes else taken[0]
-    type, shape = type_and_sizes(args)
+    type, shape = make_tensors.type_and_sizes(args)
     found: Any
     if type.is_float:
         found = generator.random(shape, type.dtype)
@@ -198,14 +197,14 @@ def _sizeof(value: Any) -> int:
     if isinstance(value, types.Type):
         return value.bits // 8
     if data.is_number(value):
-        return element_type(value).dtype.itemsize
-    return tensor_of(value).nbytes
+        return make_tensors.element_type(value).dtype.itemsize
+    return make_tensors.tensor_of(value).nbytes
 
 
 @BUILTINS.add("fill_value(A)", "the value of every entry that is not stored")
 def _fill_value(value: Any) -> Any:
-    tensor = tensor_of(value)
-    return data.number(tensor.fill, element_type(tensor))
+    tensor = make_tensors.tensor_of(value)
+    return data.number(tensor.fill, make_tensors.element_type(tensor))
 
 
 BUILTINS.add("ndims(A)", "the number of dimensions", lambda A: len(_shape(A)), takes_lazy=True)
@@ -216,12 +215,12 @@ BUILTINS.add("copy(A)", "a copy of an array or tensor", copy_of)
 @BUILTINS.add("nnz(A)", "the same as countstored")
 @BUILTINS.add("countstored(A)", "the number of stored leaves; a run is one")
 def _countstored(value: Any) -> int:
-    return tensor_of(value).countstored()
+    return make_tensors.tensor_of(value).countstored()
 
 
 @BUILTINS.add("dropfills(A)", "a copy that stores only entries that differ from the fill")
 def _without_fills(value: Any) -> Any:
-    return convert(tensor_of(value), tensor_of(value))
+    return convert(make_tensors.tensor_of(value), make_tensors.tensor_of(value))
 
 
 @BUILTINS.add(
@@ -357,7 +356,7 @@ def _collect(value: Any) -> Any:
         return data.dense(value).copy(order="F")
     items = list(data.entries(value))
     if isinstance(value, data.FinchRange) and not items:
-        return np.empty(0, element_type(value.start).dtype)
+        return np.empty(0, make_tensors.element_type(value.start).dtype)
     return np.array(items) if items and all(map(data.is_number, items)) else items
 
 
@@ -404,4 +403,4 @@ def _typeof(x: Any) -> Any:
     if kind_of(x) == "a function" or type(x) in _KINDS:
         return data.NamedValue(_KINDS.get(type(x), "Function"))
     is_tensor = isinstance(x, (Tensor, SwizzledTensor, Scalar, LazyTensor))
-    return x.format if is_tensor else element_type(x)
+    return x.format if is_tensor else make_tensors.element_type(x)

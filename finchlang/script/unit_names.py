@@ -18,7 +18,6 @@ from finchlang.script.functions import PREDEFINED, FinchFunction, LevelName, Mas
 from finchlang.script.show import kind_of
 from finchlang.script.values import Builtin
 from finchlang.syntax import nodes as ast
-from finchlang.syntax.nodes import Missing, Nothing
 from finchlang.syntax.types import Type
 from finchlang.wrappers.masks import MaskValue
 
@@ -63,7 +62,7 @@ class Changeable(Static):
 
 #: the kinds of values that never change
 _FIXED = (
-    *(str, Level, Operator, Type, MaskValue, Missing, Nothing),
+    *(str, Level, Operator, Type, MaskValue, ast.Missing, ast.Nothing),
     *(FinchFunction, Builtin, LevelName, MaskName),
 )
 

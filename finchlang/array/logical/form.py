@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from finchlang.array import expression as lazy
-from finchlang.array.expression import Expression
 from finchlang.array.inferred_values import op_node
 from finchlang.operators.operator import Operator
 from finchlang.operators.operator_table import operator, referred
@@ -18,7 +17,7 @@ Labels = tuple[int | None, ...]
 
 
 class Factor(NamedTuple):
-    expr: Expression
+    expr: lazy.Expression
     labels: Labels
 
 
@@ -39,7 +38,7 @@ class SumProduct:
         self.total: Any = None
         self.times: Any = None
         self.factors: list[Factor] = []
-        self.scalars: list[tuple[Expression, bool]] = []
+        self.scalars: list[tuple[lazy.Expression, bool]] = []
         self.sizes: list[int] = []
         self.places: list[Place] = []
         self.written = WrittenNest((), [])
@@ -82,19 +81,19 @@ class Flattening:
     `place(node, mode)`
     where a size comes from."""
 
-    def __init__(self, root: Expression, is_whole: Any, place: Any):
+    def __init__(self, root: lazy.Expression, is_whole: Any, place: Any):
         self.is_whole, self.place, self.form = is_whole, place, SumProduct(root.values.type)
         labels = tuple([self.label(root, k) for k in range(len(root.shape))])
         self.form.written = WrittenNest(labels, [])
         self.root = root
         self.visit(root, labels, self.form.written, None)
 
-    def label(self, node: Expression, mode: int) -> int:
+    def label(self, node: lazy.Expression, mode: int) -> int:
         self.form.sizes.append(node.shape[mode])
         self.form.places.append(self.place(node, mode))
         return len(self.form.sizes) - 1
 
-    def visit(self, node: Expression, labels: Labels, block: WrittenNest, to: Any) -> None:
+    def visit(self, node: lazy.Expression, labels: Labels, block: WrittenNest, to: Any) -> None:
         """Adds the factors of a node at labels, converted by the operator `to`, if any."""
         kind = type(node)
         if node is not self.root and self.is_whole(node):
@@ -119,7 +118,7 @@ class Flattening:
             block = inner
         self.visit(arg, own, block, to)
 
-    def _takes_sum(self, op: Any, arg: Expression, to: Any) -> bool:
+    def _takes_sum(self, op: Any, arg: lazy.Expression, to: Any) -> bool:
         form = self.form
         if form.total not in (None, op) or arg.values.type is not self._type(to, form.type):
             return False
@@ -152,12 +151,12 @@ class Flattening:
                 self.visit(arg, labels if arg.shape else (), block, to)
         return True
 
-    def _converted(self, node: Expression, to: Any) -> Expression:
+    def _converted(self, node: lazy.Expression, to: Any) -> lazy.Expression:
         if to is None:
             return node
         return lazy.apply(to[0], node)
 
-    def add(self, node: Expression, labels: Labels, block: WrittenNest, to: Any) -> None:
+    def add(self, node: lazy.Expression, labels: Labels, block: WrittenNest, to: Any) -> None:
         if not node.shape and type(node) is not lazy.Reduce:
             self.form.scalars.append((self._converted(node, to), False))
             return
@@ -165,7 +164,7 @@ class Flattening:
         self.form.factors.append(Factor(self._converted(node, to), labels))
 
 
-def form_of(root: Expression, is_whole: Any, place: Any) -> SumProduct | None:
+def form_of(root: lazy.Expression, is_whole: Any, place: Any) -> SumProduct | None:
     """The SumProduct of an expression; None if it is neither reduced nor a product."""
     if type(root) not in (lazy.Reduce, lazy.Map):
         return None

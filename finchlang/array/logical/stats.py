@@ -11,7 +11,6 @@ import numpy as np
 from finchlang.algebra.costs import distinct
 from finchlang.array import expression as lazy
 from finchlang.array.cost import OperandEntries
-from finchlang.array.expression import Expression
 from finchlang.array.inferred_values import Values, result_of, unknown_values
 from finchlang.array.plan import levels_at
 from finchlang.tensors.tensor import SwizzledTensor, Tensor, body_of
@@ -44,10 +43,10 @@ class Statistics:
     """What expressions store. `parts` are by the id of a node, which is kept, so that no other gets it."""
 
     def __init__(self) -> None:
-        self.parts: dict[int, tuple[float, Expression]] = {}
+        self.parts: dict[int, tuple[float, lazy.Expression]] = {}
 
     def of_factor(
-        self, expr: Expression, labels: Labels, sizes: list[int], times: Any
+        self, expr: lazy.Expression, labels: Labels, sizes: list[int], times: Any
     ) -> OperandEntries:
         """The OperandEntries of a factor of a product by `times`, at labels of these sizes."""
         own = {label for label in labels if label is not None}
@@ -58,13 +57,13 @@ class Statistics:
         entries = part * prod([float(sizes[label]) for label in own])
         return OperandEntries(mask, entries, is_sparse, order, dense)
 
-    def part(self, node: Expression) -> float:
+    def part(self, node: lazy.Expression) -> float:
         """The expected part of the places of a node that differ from its fill."""
         if id(node) not in self.parts:
             self.parts[id(node)] = self._part(node), node
         return self.parts[id(node)][0]
 
-    def _part(self, node: Expression) -> float:
+    def _part(self, node: lazy.Expression) -> float:
         if not node.values.is_fill:
             return 1.0
         kind = type(node)
@@ -86,7 +85,7 @@ class Statistics:
             return prod(alone) if alone else 1 - prod([1 - p for p in parts])
         return max(parts, default=1.0)
 
-    def order(self, node: Expression, labels: Labels) -> tuple[tuple[int, ...], int]:
+    def order(self, node: lazy.Expression, labels: Labels) -> tuple[tuple[int, ...], int]:
         """The labels in the order of the operand that a factor is, or is made of elementwise, and the set
         of those with dense levels; nothing if there is none."""
         kind = type(node)
