@@ -188,7 +188,7 @@ class Equations:
         if tensor.name not in self.tensors and tensor.name in env:  # a formula bound around
             return [_of_bounds(b, tensor.name) for b in self.semantics.bounds(tensor, env)]
         if tensor.name not in self.tensors:
-            named = enumerate(self.semantics.size_now(tensor), 1)
+            named = enumerate(self.semantics.array(tensor).data.shape, 1)
             self.tensors[tensor.name] = [
                 UnknownDimension(2, 1, n, f"mode {k} of {tensor.name}", True) for k, n in named
             ]

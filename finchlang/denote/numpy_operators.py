@@ -11,7 +11,7 @@ import math
 import operator as py
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
-from functools import reduce
+from functools import cache, reduce
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from finchlang.syntax.types import ALIASES, TYPES
 # ------------------------------------------------------------------------------- types of operands
 
 
+@cache
 def common(*types: np.dtype) -> np.dtype:
     """The common type of operands: floats win, then the larger width, then unsigned; Bool comes last. For
     pairs it is found part by part."""

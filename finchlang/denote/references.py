@@ -201,7 +201,7 @@ class Places:
             self.check_is_tensor(tensor, env)
             if tensor.name in self.resizing:
                 raise Late
-            return [(1, n) for n in self.size_now(tensor)]
+            return [(1, n) for n in self.array(tensor).data.shape]
 
         return shape_arithmetic.infer(tensor, leaf, lambda node: self.setting(node, env), of)
 
@@ -238,9 +238,6 @@ class Places:
         if name.name not in self.arrays:
             raise self.unknown(name)
         return self.arrays[name.name]
-
-    def size_now(self, name: ast.Variable) -> tuple[int, ...]:
-        return self.array(name).data.shape
 
     def mask_shape(self, mask: Any, env: Environment) -> tuple[int | None, ...]:
         if not is_mask(mask):
