@@ -153,6 +153,8 @@ def _told(laws: Any, of_pairs: bool) -> Iterator[str]:
         kind = next((t for t in kinds if law.value(t) is not None), None)
         if kind is None:
             continue
+        if kind is Float64 and law.value(kind) == law.value(Int64):
+            kind = Int64  # bits have no value as a float
         result = None if law.result is None else law.result(kind)
         told = f"`{text(law.value(kind))}`" + (f" of argument {law.at}" if law.at else "")
         yield told + (f" (gives `{text(result)}`)" if result is not None else "")
