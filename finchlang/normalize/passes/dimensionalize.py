@@ -199,7 +199,7 @@ class _Rebuild:
             if not changes:
                 continue
             text, whole = node.span.source.text, node.span.offsets
-            for (start, stop), code in sorted(changes, reverse=True):
+            for (start, stop), code in sorted(dict(changes).items(), reverse=True):
                 text = text[:start] + code + text[stop:]
             more = len(text) - len(node.span.source.text)
             return write(text[whole[0] : whole[1] + more], node.span)
