@@ -21,7 +21,7 @@ from finchlang.base.paths import read_script
 from finchlang.calls.environment import OUTERMOST, Environment, Scope, assigned_names
 from finchlang.calls.runner import Runner
 from finchlang.script import functions, law_declarations, values as data
-from finchlang.script.evaluate_calls import Calls
+from finchlang.script.evaluate_calls import CALL_DEPTH, Calls
 from finchlang.script.evaluate_expressions import Closure, Leave, RunKernel, named, placed
 from finchlang.script.show import show, text
 from finchlang.script.staged_loops import OVER, StagedLoop, StagedLoops, collecting, count_of
@@ -459,13 +459,20 @@ class Evaluator(Calls):
 
     def include(self, path: Any, span: Span | None) -> Any:
         """Runs the script in a file, in the outermost environment. A relative path is taken from the folder
-        of the including file. Raises FinchError "I/O" if it cannot be read."""
+        of the including file. Raises FinchError "I/O" if it cannot be read, "resource" if files go on to
+        include each other."""
         if not isinstance(path, str):
             raise FinchError("type", "include takes the path of a file")
+        if self.depth >= CALL_DEPTH:
+            raise FinchError("resource", "files include each other without end")
         asking = span.source.name if span is not None else "<"
         file = path if asking.startswith("<") else str(Path(asking).parent / path)
         script = script_of(read_script(file), file)
-        return self.closure(script, OUTERMOST)(self.environment)
+        self.depth += CALL_DEPTH // 100
+        try:
+            return self.closure(script, OUTERMOST)(self.environment)
+        finally:
+            self.depth -= CALL_DEPTH // 100
 
     # ---------------------------------------------------------------- macros
 
