@@ -17,7 +17,7 @@ from typing import Any
 from finchlang.algebra import index_arithmetic as affine, program_context as ctx
 from finchlang.algebra.expression_types import type_of
 from finchlang.base.errors import FinchError
-from finchlang.operators.operator_table import AND, NOT, operator
+from finchlang.operators.operator_table import NOT, operator
 from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.types import Bool
 from finchlang.text.print import pretty
@@ -44,14 +44,12 @@ class _Frame:
 
 
 def guarded(node: ast.Node, context: ctx.ProgramContext) -> ast.Node:
-    """A statement as others under conditions, if it reads an element at an expression only where an operand
-    of `&&` holds, or in an arm of `?:`: a loop around it would come there in any case."""
+    """A statement as others under conditions, if it reads an element at an expression in an arm of `?:`, or
+    right of the operand that decides `&&` or `||`: a loop around it would come there in any case."""
     match node:
-        case ast.Sieve(condition) if _gathers(*(parts := _operands(condition))[1:]):
-            k = next(k for k, part in enumerate(parts) if k > 0 and _gathers(part))
-            first, second = (reduce(_both, some) for some in (parts[:k], parts[k:]))
-            inner = trees.replace(node, condition=second)
-            return guarded(trees.replace(node, condition=first, body=inner), context)
+        case ast.Sieve(condition) if (cut := _cut(condition, False)) is not None:
+            inner = trees.replace(node, condition=cut[1])
+            return guarded(trees.replace(node, condition=cut[0], body=inner), context)
         case ast.Define(variable, value, body) if _selected(value) is not None:
             settings = (n for n in trees.walk(body) if isinstance(n, (ast.Declare, ast.Extent)))
             if any(trees.mentions(n, variable) for n in settings):
@@ -60,8 +58,10 @@ def guarded(node: ast.Node, context: ctx.ProgramContext) -> ast.Node:
             return guarded(named, context)
         case ast.Assign() | ast.Sieve():
             held = node.condition if isinstance(node, ast.Sieve) else node
-            call = _selected(held)
-            if call is None or (type := type_of(call)) is None or None in map(type_of, call.args):
+            found = _selected(held)
+            if found is None or (type := type_of(call := found[0])) is None:
+                return node
+            if None in map(type_of, call.args):
                 return node
 
             def under(test: ast.Node, arm: ast.Node, rest: ast.Node | None) -> ast.Sieve:
@@ -70,7 +70,7 @@ def guarded(node: ast.Node, context: ctx.ProgramContext) -> ast.Node:
                 own = own if rest is None else ast.Sieve(own, rest, span=node.span)
                 return ast.Sieve(test, own, span=node.span)
 
-            test, then, otherwise = call.args
+            _, test, then, otherwise = found
             no = ast.Call(NOT, (test,))
             rest = getattr(node, "body", None)
             again = rest and _renamed(rest, context)
@@ -79,11 +79,19 @@ def guarded(node: ast.Node, context: ctx.ProgramContext) -> ast.Node:
     return node
 
 
-def _selected(node: ast.Node) -> Any:
-    """A call of `?:` that reads an element at an expression in an arm."""
-    calls: Any = (n for n in trees.walk(node) if isinstance(n, ast.Call))
-    ours = (n for n in calls if (row := operator(n.op)) is not None and row.selects)
-    return next((n for n in ours if _gathers(*n.args[1:])), None)
+def _selected(node: ast.Node) -> tuple[Any, ast.Node, ast.Node, ast.Node] | None:
+    """A call of `?:`, `&&` or `||` that reads an element at an expression in an arm, or right of its first
+    operand: the call, its test, and its value where that holds and where not."""
+    for call in trees.walk(node):
+        if not isinstance(call, ast.Call) or (row := operator(call.op)) is None:
+            continue
+        if row.selects and _gathers(*call.args[1:]):
+            return call, *call.args  # type: ignore[return-value]
+        for end in (False, True):
+            if (cut := _cut(call, end)) is not None:
+                known = ast.Literal(end)
+                return call, cut[0], *((known, cut[1]) if end else (cut[1], known))
+    return None
 
 
 def _renamed(node: ast.Node, context: ctx.ProgramContext) -> ast.Node:
@@ -103,17 +111,27 @@ def _renamed(node: ast.Node, context: ctx.ProgramContext) -> ast.Node:
     return trees.rewrite_bottom_up(renamed, node)
 
 
-def _operands(node: ast.Node) -> list[ast.Node]:
-    """The conditions that `&&` joins: of which none is needed after one that is false."""
+def _cut(node: ast.Node, end: bool) -> tuple[ast.Node, ast.Node] | None:
+    """The operands of `&&`, or of `||`, which need no other after one that is `end`, before the first
+    that reads an element at an expression, and the rest; None if that is none but the first."""
+    parts = _operands(node, end)
+    k = next((k for k, part in enumerate(parts) if k > 0 and _gathers(part)), None)
+    if k is None or not isinstance(node, ast.Call):
+        return None
+
+    def joined(some: list[ast.Node]) -> ast.Node:
+        return reduce(lambda one, other: trees.replace(node, args=(one, other)), some)
+
+    return joined(parts[:k]), joined(parts[k:])
+
+
+def _operands(node: ast.Node, end: bool) -> list[ast.Node]:
+    """The conditions joined by an operator that needs no other after one that is `end`."""
     if not isinstance(node, ast.Call) or (row := operator(node.op)) is None:
         return [node]
-    if not row.short_circuits or row.annihilators[0].value(Bool):
+    if not row.short_circuits or bool(row.annihilators[0].value(Bool)) != end:
         return [node]
-    return [part for operand in node.args for part in _operands(operand)]
-
-
-def _both(one: ast.Node, other: ast.Node) -> ast.Node:
-    return ast.Call(AND, (one, other), span=one.span)
+    return [part for operand in node.args for part in _operands(operand, end)]
 
 
 def _gathers(*nodes: ast.Node) -> bool:
