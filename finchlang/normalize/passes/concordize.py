@@ -72,11 +72,53 @@ def guarded(node: ast.Node, context: ctx.ProgramContext) -> ast.Node:
 
             _, test, then, otherwise = found
             no = ast.Call(NOT, (test,))
-            rest = getattr(node, "body", None)
+            rest: Any = getattr(node, "body", None)
             again = rest and _renamed(rest, context)
             both = under(test, then, rest), under(no, otherwise, again)
             return ast.Block(both, span=node.span)
+        case ast.Loop(index, _, body):
+            inner = trees.replace(node, body=guarded(body, context))
+            return _chosen_outside(inner, index, context) or node
     return node
+
+
+def _chosen_outside(
+    node: ast.Loop, index: ast.Index, context: ctx.ProgramContext
+) -> ast.Node | None:
+    """A loop as one where a condition in it holds and one where not, if that is the same in all steps and
+    elements are read under it alone in an order that needs a loop around this one; else None."""
+    body = node.body
+    statements = body.statements if isinstance(body, ast.Block) else (body,)
+    tests = [s.condition for s in statements if isinstance(s, ast.Sieve) and _leaves(s.body, index)]
+    if not tests or any(isinstance(n, ast.Declare) for n in trees.walk(body)):
+        return None
+    no = tests[0].args[0] if ctx.is_call(tests[0], NOT.name) else ast.Call(NOT, (tests[0],))
+    changed = {ctx.root(n.target.tensor) for n in trees.walk(body) if isinstance(n, ast.Assign)}
+    read, ours = trees.accesses(no), {tests[0], no}
+    is_same = not trees.mentions(no, index) and changed.isdisjoint(ctx.root(a.tensor) for a in read)
+    #: without others, nothing is left to do where the condition is missing
+    is_all = all(getattr(s, "condition", None) in ours for s in statements)
+    is_known = is_all or not any(a.may_miss for a in read)
+    if not (is_same and is_known and ours.issuperset(tests)):
+        return None
+    found = list[ast.Node]()
+    for holds, fails in ((tests[0], no), (no, tests[0])):
+        left = [
+            s.body if isinstance(s, ast.Sieve) and s.condition == holds else s
+            for s in statements
+            if not (isinstance(s, ast.Sieve) and s.condition == fails)
+        ]
+        if left:
+            loop = trees.replace(node, body=trees.block(*left))
+            found.append(ast.Sieve(holds, _renamed(loop, context) if found else loop))
+    return trees.block(*found)
+
+
+def _leaves(node: ast.Node, index: ast.Index) -> bool:
+    """Whether an element is read at an expression behind a mode that the loop of `index` goes through."""
+    of_tensors = (a for a in trees.accesses(node) if ctx.root(a.tensor) is not None)
+    behind = (a.indices[a.indices.index(index) :] for a in of_tensors if index in a.indices)
+    return any(not isinstance(x, ast.Index) for indices in behind for x in indices)
 
 
 def _selected(node: ast.Node) -> tuple[Any, ast.Node, ast.Node, ast.Node] | None:
