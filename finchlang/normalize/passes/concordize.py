@@ -92,7 +92,9 @@ def _chosen_outside(
     tests = [s.condition for s in statements if isinstance(s, ast.Sieve) and _leaves(s.body, index)]
     if not tests or any(isinstance(n, ast.Declare) for n in trees.walk(body)):
         return None
-    no = tests[0].args[0] if ctx.is_call(tests[0], NOT.name) else ast.Call(NOT, (tests[0],))
+    conditions = [s.condition for s in statements if isinstance(s, ast.Sieve)]
+    negations: dict[ast.Node, ast.Node] = {ast.Call(NOT, (c,)): c for c in conditions}
+    no = negations.get(tests[0]) or ast.Call(NOT, (tests[0],))
     changed = {ctx.root(n.target.tensor) for n in trees.walk(body) if isinstance(n, ast.Assign)}
     read, ours = trees.accesses(no), {tests[0], no}
     is_same = not trees.mentions(no, index) and changed.isdisjoint(ctx.root(a.tensor) for a in read)
