@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from functools import partial, reduce
 from typing import Any
 
+from finchlang.algebra.expression_types import type_of
 from finchlang.algebra.simplify import simplify
 from finchlang.host import construct as code, ir
 from finchlang.host.engine import Machine, Step
@@ -156,8 +157,10 @@ class Point(Joint):
             yield node, [node]
             return
         row = operator(node.op) if isinstance(node, ast.Call) else None
-        if row is not None and row.associative and row.commutative:
-            parts = _chain(node, node)
+        parts = _chain(node, node)
+        # of three types, which two meet first decides what their common type is
+        is_typed = sum(type_of(part) != type_of(node) for part in parts) < 2
+        if row is not None and row.associative and row.commutative and is_typed:
             known = [p for p in parts if self.is_known(p)]
             if known and self._is_joint(_chained(node, known)):
                 yield node, known
