@@ -5,7 +5,8 @@ An index that is an expression x, or whose loop is not inside of the loop of the
 becomes an index k of its own with a single-iteration loop `for k = x:x`. That loop stands inside of
 all that binds x and of the loops of the outer modes, outside of those of the inner modes, and
 beyond that around whole loop nests, so that x is not evaluated more often than need be; but it does
-not leave a sieve, let or block that it need not leave.
+not leave a sieve, let or block that it need not leave. Before that, statements that read an element only
+under a condition within them, or within a loop that such a loop would stand around, are put under it.
 """
 
 from __future__ import annotations

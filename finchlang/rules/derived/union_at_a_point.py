@@ -157,10 +157,9 @@ class Point(Joint):
             yield node, [node]
             return
         row = operator(node.op) if isinstance(node, ast.Call) else None
-        parts = _chain(node, node)
-        # of three types, which two meet first decides what their common type is
-        is_typed = sum(type_of(part) != type_of(node) for part in parts) < 2
-        if row is not None and row.associative and row.commutative and is_typed:
+        parts = _chain(node, node) if row and row.associative and row.commutative else []
+        # two that are converted may have another common type if they are taken together
+        if parts and sum(type_of(part) != type_of(node) for part in parts) < 2:
             known = [p for p in parts if self.is_known(p)]
             if known and self._is_joint(_chained(node, known)):
                 yield node, known
