@@ -265,7 +265,7 @@ def _reshape(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
 
     def shaped(n: int, *sizes: int) -> int:
         count = prod(sizes)
-        rest = count // known if -1 in s and known else 1
+        rest = count // (known or 1) if -1 in s else 1
         if known * rest != count:
             raise _refused(f"{count} elements are not reshaped to {' x '.join(map(str, s))}")
         return rest if n == -1 else n

@@ -83,7 +83,8 @@ def _flatten(given: shaped.Arguments) -> shaped.Shaped:
 
 
 def _reshape(given: shaped.Arguments) -> shaped.Shaped:
-    """All elements in order, in other sizes; modes at either end that keep theirs are not touched."""
+    """All elements in order, in other sizes. Modes at either end that keep theirs are not touched, unless
+    their size may be 0, which fits others of any sizes."""
     t, sizes = given.tensor(), list[Node]()
     while given.left:
         is_free = given.left[0] == Literal(-1)
@@ -98,13 +99,13 @@ def _reshape(given: shaped.Arguments) -> shaped.Shaped:
     most = min(len(own), len(sizes)) - 1
     first = next((k for k in range(most) if own[k] != sizes[k]), most)
     last = next((k for k in range(most - first) if own[-1 - k] != sizes[-1 - k]), most - first)
-    return _reshaped(t, first, last, sizes[first : len(sizes) - last], given)
-
-
-def _reshaped(
-    t: shaped.Shaped, first: int, last: int, sizes: list[Node], given: shaped.Arguments
-) -> shaped.Shaped:
-    """`t` with the modes after the `first` ones and before the `last` ones in these sizes."""
+    parts = own[first : len(own) - last], sizes[first : len(sizes) - last]
+    kept = own[:first] + own[len(own) - last :]
+    are_positive = all(isinstance(n, Literal) and n.value for n in kept)
+    if are_positive or (not free and reduce(times, parts[0]) == reduce(times, parts[1])):
+        sizes = parts[1]
+    else:
+        first = last = 0
     t = _flat(t, given, first + 1, t.order - last)
     whole = t.size(first + 1)
     others = [n for n in sizes if n != Literal(-1)]
