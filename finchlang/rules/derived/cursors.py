@@ -114,12 +114,14 @@ class Seen:
 
 
 class Cursor(ABC):
-    """A nest with entries in order, and `fill` between them, or None if that is not one literal."""
+    """A nest with entries in order, and `fill` between them, or None if that is not one literal. It may
+    `begin` at a coordinate that is known before it is read."""
 
     nest: lp.Looplet
     steps: Any
     fill: Node | None
     are_points = False
+    begin: Expr | None = None
 
     def stands_at(self, start: Expr) -> bool:
         """Whether a region that begins at `start` needs no seek."""
@@ -164,13 +166,16 @@ class Cursor(ABC):
 @dataclass(slots=True)
 class ListedCursor(Cursor):
     """A stepper over sorted storage, up to position `end`. What it reads of an entry is `kept` where it may
-    have none left: it is read once for each entry then, not wherever another operand has one."""
+    have none left: it is read once for each entry then, not wherever another operand has one. If it `leads`
+    it may be ahead of the loop, as a jumper."""
 
     nest: lp.Looplet
     steps: lp.Steps
     known: lp.Stored
     end: Expr
     kept: Kept | None = None
+    leads: bool = False
+    begin: Expr | None = None
 
     @property
     def fill(self) -> Node | None:  # type: ignore[override]
@@ -184,8 +189,8 @@ class ListedCursor(Cursor):
         return self.steps.last is not None and at_most(self.steps.last, stop)
 
     def lasts_until(self, stop: Expr) -> bool:
-        # a stretch, which is never sought, may have no entry wherever it ends
-        last = None if self.steps.seek is None else self.steps.last
+        # a stretch may have no entry wherever it ends
+        last = self.steps.last if self.begin is None else None
         return last is not None and at_most(stop, last)
 
     def seek(self, host: Host, i: Expr) -> None:
@@ -197,8 +202,8 @@ class ListedCursor(Cursor):
 
     def is_left(self, host: Host, at: Expr | None) -> Expr:
         last = self.steps.last if self.end is self.known.stop else None
-        # a jumper may be ahead of the loop
-        if at is not None and last is not None and not isinstance(self.steps, lp.Jumper):
+        leads = self.leads or isinstance(self.steps, lp.Jumper)
+        if at is not None and last is not None and not leads:
             return compare("le", at, last)
         return compare("lt", self.known.here(host), self.end)
 
@@ -304,6 +309,10 @@ class StretchCursor(Cursor):
     body: Any
     is_any: Expr
 
+    @property
+    def begin(self) -> Expr | None:  # type: ignore[override]
+        return self.last if isinstance(self.body, lp.Spike) else self.first
+
     def stands_at(self, start: Expr) -> bool:
         return at_most(start, self.first)
 
@@ -343,7 +352,7 @@ class StretchCursor(Cursor):
         steps = lp.Steps(
             None, lambda host: last, lambda host: body, lambda host: None, last, known, first
         )
-        return ListedCursor(self.nest, steps, known, end)
+        return ListedCursor(self.nest, steps, known, end, begin=self.begin)
 
 
 def listed(nest: lp.Looplet) -> ListedCursor | None:

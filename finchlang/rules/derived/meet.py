@@ -452,6 +452,8 @@ class _Meeting:
             c, start = self._cursor(k), begins.get(k, self.start)
             if not c.stands_at(start):
                 c.seek(host, start)
+            if isinstance(c, cursors.ListedCursor):
+                c.leads = k in begins
         free = [k for k in leaders if not self.cursors[k].ends_within(self.stop)]
         points = [k for k in leaders if self.cursors[k].are_points]
         alone = absence.alternatives(self.absent)
@@ -486,10 +488,10 @@ class _Meeting:
         parts = absent.parts if isinstance(absent, absence.AbsenceFormula) and absent.is_and else ()
         for part in parts:
             own = absence.variables(part)
-            inside = [c for c in map(self._cursor, own) if isinstance(c, cursors.StretchCursor)]
+            inside = [begin for k in own if (begin := self._cursor(k).begin) is not None]
             others = {k for other in parts if other is not part for k in absence.variables(other)}
             if inside and others.isdisjoint(own) and falls_together(part, own, self._left):
-                begin = reduce(greater, [c.first for c in inside], self.start)
+                begin = reduce(greater, inside, self.start)
                 begins |= dict.fromkeys(own, begin)
         return begins
 

@@ -97,7 +97,9 @@ class Turn:
                 c for c in self._listed() if c.known.listed and isinstance(c.steps, lp.Stepper)
             ]
             if len(listed) > 1:
-                return by_blocks(self.host, listed[0], listed[1], self.take)
+                one, other = listed[:2]
+                one.leads = other.leads = True
+                return by_blocks(self.host, one, other, self.take)
         return self.take
 
     def take(self) -> None:
