@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from finchlang.base.errors import FinchError, Hint, Span, did_you_mean
 from finchlang.calls.environment import Environment, Scope
 from finchlang.levels.workspace import POLICIES
@@ -143,6 +145,10 @@ class Expressions:
             return data.array_literal(found, is_matrix)
 
         return placed(node.span, array)
+
+    def Numbers(self, node: ast.Numbers, scope: Scope) -> Closure:
+        array = np.array(node.rows if node.is_matrix else node.rows[0], order="F")
+        return lambda env: array.copy("F")
 
     def several(
         self, nodes: tuple[ast.Node, ...], scope: Scope

@@ -213,6 +213,7 @@ WORDS: dict[type, str] = {
     ast.Text: "a text with values in it",
     ast.KernelNode: "a kernel",
     ast.Rows: "an array",
+    ast.Numbers: "an array",
     ast.Splat: "`...`",
     ast.Subscript: "an entry of an array",
     ast.Group: "a tuple",

@@ -303,6 +303,14 @@ class Rows(Node):
 
 
 @record(slots=True)
+class Numbers(Node):
+    """An array literal of many numbers, as Rows of literals would be: `is_matrix` False has one row."""
+
+    rows: tuple[tuple[int | float, ...], ...]
+    is_matrix: bool
+
+
+@record(slots=True)
 class Group(Node):
     """A tuple: `(a, b)`."""
 

@@ -31,6 +31,7 @@ _SIGN = re.compile(r"[-+*/&|%^~!÷⊻<>≤≥≠]|&&|\|\||[=!<>]=|<<|>>")
 _NO_PLACE = {
     ast.Text: "a string",
     ast.Rows: "an array literal",
+    ast.Numbers: "an array literal",
     ast.Group: "a tuple",
     ast.Splat: "`...`",
     ast.KeywordCall: "a keyword argument",
@@ -493,7 +494,7 @@ def _access(node: ast.Subscript, bound: frozenset[str]) -> ast.Access:
         raise syntax_error("all indices of an access stand together", node.span, write(code))
     else:
         hint = "an access is written `A[i, j]`"
-        if isinstance(tensor, ast.Rows):
+        if isinstance(tensor, (ast.Rows, ast.Numbers)):
             hint = "before the kernel give it a name, `w = [1.0, 2.0]`, and write `w[i]`"
         raise syntax_error("only tensors and wrappers can be accessed", tensor.span, hint)
     for index in indices:

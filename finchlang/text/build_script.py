@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+import re
 from dataclasses import replace
 from itertools import count
 from typing import Any
@@ -158,6 +160,19 @@ class Builder(KernelBuilder):
     def NUMBER(self, token: Token) -> ast.Node:
         span = self.at(token)
         return ast.Literal(*literals.number(str(token), span), span=span)
+
+    def NUMBERS(self, token: Token) -> ast.Node:
+        """A list with commas; or a matrix, whose rows end with a line or `;`."""
+        inner, is_list = token[1:-1].strip(), "," in token
+        lines = [inner.rstrip(",")] if is_list else filter(None, re.split(r"\s*[;\n]\s*", inner))
+        rows = [json.loads(f"[{line if is_list else ','.join(line.split())}]") for line in lines]
+        for k, row in enumerate(rows):
+            if len(row) != len(rows[0]):
+                message = f"row {k + 1} has {len(row)} elements, the first one has {len(rows[0])}"
+                raise FinchError("syntax", message, self.at(token))
+        is_matrix = not is_list and len(rows[0]) > 1
+        rows = rows if is_matrix else [[value for row in rows for value in row]]
+        return ast.Numbers(tuple(map(tuple, rows)), is_matrix, span=self.at(token))
 
     def STRING(self, token: Token) -> ast.Node:
         """A string's parts: text with escapes resolved, and expressions."""

@@ -17,13 +17,13 @@ from finchlang.text.terminals import keywords
 #: Tokens that may end an operand: a minus after one is infix, a `(` right after one is a call.
 OPERAND_ENDS = {
     "NAME", "NUMBER", "STRING", "RPAR", "RBRACK", "RCURLY", "UNDERSCORE", "END", "DIR", "LAST",
-    "TRANSPOSE", "OPERATOR", "LEAST",
+    "TRANSPOSE", "OPERATOR", "LEAST", "NUMBERS",
 }
 OPERAND_STARTS = {
     "NAME", "NUMBER", "STRING", "LPAR", "LBRACK", "NOT", "TILDE", "DIR", "UNDERSCORE",
-    "LAST",
+    "LAST", "NUMBERS",
 }
-CALLABLE_ENDS = {"NAME", "RPAR", "RBRACK", "RCURLY", "TRANSPOSE"}
+CALLABLE_ENDS = {"NAME", "RPAR", "RBRACK", "RCURLY", "TRANSPOSE", "NUMBERS"}
 #: tokens after which a statement goes on in the next line
 CONTINUES = {
     "COMMA", "EQ", "COLON_EQ", "DOT_EQ", "TYPE_SIGN", "OPASSIGN", "DOT_OPASSIGN", "USER_ASSIGN", "COMPARE",

@@ -38,7 +38,7 @@ def keywords() -> dict[str, str]:
 
 
 #: terminals that are neither words nor operators
-OTHERS = ("NAME", "NUMBER", "STRING", "MACRO", "UNDERSCORE", "COMMENT", "NEWLINE", "BLANKS")
+OTHERS = ("NAME", "NUMBER", "NUMBERS", "STRING", "MACRO", "UNDERSCORE", "COMMENT", "NEWLINE", "BLANKS")
 BRACKETS = ("LPAR", "RPAR", "LBRACK", "RBRACK", "LCURLY", "RCURLY", "COMMA", "SEMI")
 
 
