@@ -205,7 +205,7 @@ def bounds(loop: ast.Loop) -> tuple[Expr, Expr] | None:
 def _limit(node: ast.Node) -> Expr | None:
     if isinstance(node, ast.Value):
         return node.expr if node.expr.type == types.Int64 else None
-    if isinstance(node, ast.Literal) and type(node.value) is int:
+    if isinstance(node, ast.Literal) and type(node.value) is int and node.type != "UInt64":
         return const(node.value, types.Int64)
     return None
 

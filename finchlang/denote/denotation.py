@@ -369,6 +369,8 @@ class Denotation(Places):
             raise FinchError("type", "a number is needed here, which is `missing`", node.span)
         if not isinstance(value, Number) or not value.is_integer:
             raise FinchError("type", "a bound of an extent must be an integer", node.span)
+        if value.value >= 1 << 63:
+            raise FinchError("bounds", f"{value.value} is too large for an index", node.span)
         return int(value.value)
 
 

@@ -156,6 +156,8 @@ class Places:
             return None
         if not isinstance(i, Number) or not i.is_integer:
             raise FinchError("type", "an index must be an integer", mode.index.span)
+        if i.value >= 1 << 63:
+            raise FinchError("bounds", f"{i.value} is too large for an index", mode.index.span)
         for index, window, permissive, _ in mode.windows:
             room, at = (1, self.room(window, env)), self.value(index, env)
             if not self.is_inside(at, room, permissive, f"in a window of {name}", index):

@@ -172,7 +172,7 @@ def _whole(node: ast.Node, state: State) -> Expr:
             "the arguments of masks and wrappers are integers that are known before their loops"
         )
         raise FinchError("type", message, node.span)
-    return _with_names(cast(expr, types.Int64), state.host)
+    return _with_names(_as_index(expr, node, state), state.host)
 
 
 def _with_names(expr: Expr, host: Host) -> Expr:
@@ -260,7 +260,15 @@ def _bound(node: ast.Node, state: State, machine: Machine | None) -> Expr:
         raise FinchError(
             "type", f"an index must be an integer, as bounds are, not {expr.type}", node.span
         )
-    return state.host.let(op("cast", expr, type=types.Int64), "n")
+    return state.host.let(_as_index(expr, node, state), "n")
+
+
+def _as_index(expr: Expr, node: ast.Node, state: State) -> Expr:
+    index = cast(expr, types.Int64)
+    if expr.type is types.UInt64:  # of which half become negative
+        message, fits = "{} is too large for an index", compare("le", ZERO, index)
+        fail_unless(state.host, fits, "bounds", message, (expr,), node.span)
+    return index
 
 
 def _least(extent: ast.Node, other: ast.Node) -> Any:
