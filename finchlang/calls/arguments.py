@@ -170,16 +170,12 @@ def _array(value: np.ndarray) -> Argument:
     return _of_copy(value, as_tensor(value), *np.lib.array_utils.byte_bounds(value), COPIED_ARRAY)
 
 
-def may_share_entries(argument: Argument) -> bool:
-    """Whether two entries of a NumPy array may be in the same memory: an axis does not step over faster
-    ones."""
+def shares_entries(argument: Argument) -> bool:
+    """Whether two entries of a NumPy array are in the same memory. Two that differ along an axis are as far
+    apart as one with index 0 there and another."""
     array = argument[VALUE]
-    step = array.itemsize
-    for stride, size in sorted(zip(map(abs, array.strides), array.shape, strict=True)):
-        if size > 1 and stride < step:
-            return True
-        step += stride * (size - 1)
-    return False
+    turned = [np.moveaxis(array, axis, 0) for axis in range(array.ndim)]
+    return any(np.shares_memory(turn[:1], turn[1:]) for turn in turned)
 
 
 def _of_copy(value: Any, copy: Any, start: int, stop: int, kind: Kind) -> Argument:

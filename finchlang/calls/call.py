@@ -35,7 +35,7 @@ def check_outputs(
             hint = f"{names[at]} = copy({names[at]}) makes one of its own"
             message = f"{names[at]} is a read-only array, and the kernel writes it"
             raise FinchError("type", message, None, hint)
-        if tensor[KIND] is args.COPIED_ARRAY and args.may_share_entries(tensor):
+        if tensor[KIND] is args.COPIED_ARRAY and args.shares_entries(tensor):
             message = f"entries of {names[at]} are in the same memory, and the kernel writes it"
             raise FinchError("life cycle", message, None, "copy(...) makes a tensor of its own")
         owner, start, stop = tensor[OWNER], tensor[START], tensor[STOP]

@@ -20,6 +20,7 @@ from finchlang.script.checker import Checker
 from finchlang.script.evaluate import Evaluator
 from finchlang.script.functions import FinchFunction
 from finchlang.syntax.nodes import Function, KernelNode, Node
+from finchlang.syntax.types import foreign
 from finchlang.text.doubtful import SIGNS, doubtful
 from finchlang.text.literals import name_of
 from finchlang.text.meant import called_otherwise
@@ -145,7 +146,11 @@ class Session(Runner):
         return self.run(read_script(path), str(path))
 
     def function(self, node: Function) -> FinchFunction:
-        """A function of the script, without binding its name."""
+        """The function that a parsed definition makes, without binding its name. Raises FinchError "type"
+        for what is no definition."""
+        if not isinstance(node, Function):
+            message = f"a function is made of a parsed definition, not of {foreign(node)}"
+            raise FinchError("type", message, hint="`session[name]` is a function of the session")
         own = Environment(Scope(self.environment.scope, {node.name}), self.environment)
         self._evaluator.closure(node, own.scope)(own)
         return own.get(node.name)

@@ -218,7 +218,9 @@ EXPRESSIONS: dict[type, Callable[[Any], tuple[str, int]]] = {
     ast.Subscript: lambda n: _bracketed(n.object, n.indices),
     ast.Text: _text,
     ast.Rows: _rows,
-    ast.Numbers: lambda n: _rows(ast.Rows(tuple(tuple(map(ast.Literal, r)) for r in n.rows), n.is_matrix)),
+    ast.Numbers: lambda n: _rows(
+        ast.Rows(tuple(tuple(map(ast.Literal, r)) for r in n.rows), n.is_matrix)
+    ),
     ast.Group: lambda n: (f"({listed(n.items)}{',' * (len(n.items) == 1)})", ATOM),
     ast.Typed: lambda n: (f"{n.name.name}::{n.kind}", ATOM),
     ast.Mode: lambda n: (f"@mode({n.tensor.name})", ATOM),

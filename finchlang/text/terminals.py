@@ -24,8 +24,9 @@ def grammar() -> str:
 
 @cache
 def terminals() -> dict[str, str]:
-    """The terminals by name, as regular expressions, in the order in which they are tried."""
-    found = _TERMINAL.findall(grammar())
+    """The terminals by name, as regular expressions, in the order in which they are tried. NUMBERS is left
+    out: it is others in a row."""
+    found = [row for row in _TERMINAL.findall(grammar()) if row[0] != "NUMBERS"]
     found.sort(key=lambda row: (-int(row[1] or 1), -len(row[2])))
     return {name: re.escape(word) if word else regex for name, _, word, regex in found}
 
@@ -38,7 +39,7 @@ def keywords() -> dict[str, str]:
 
 
 #: terminals that are neither words nor operators
-OTHERS = ("NAME", "NUMBER", "NUMBERS", "STRING", "MACRO", "UNDERSCORE", "COMMENT", "NEWLINE", "BLANKS")
+OTHERS = ("NAME", "NUMBER", "STRING", "MACRO", "UNDERSCORE", "COMMENT", "NEWLINE", "BLANKS")
 BRACKETS = ("LPAR", "RPAR", "LBRACK", "RBRACK", "LCURLY", "RCURLY", "COMMA", "SEMI")
 
 

@@ -47,10 +47,20 @@ def test_lazy_arrays_are_computed_when_they_are_bound() -> None:
 
 # ---------------------------------------------------------------------------------- NumPy's memory
 
+
+def interlaced(array: np.ndarray) -> np.ndarray:
+    """Three rows of four entries each, of which a row begins within another."""
+    steps, memory = np.array((2, 3)) * array.itemsize, np.zeros(14, array.dtype)
+    view = np.lib.stride_tricks.as_strided(memory, array.shape, steps)
+    view[:] = array
+    return view
+
+
 LAYOUTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "rows": np.ascontiguousarray,
     "columns": np.asfortranarray,
     "strided": lambda a: np.repeat(a, 2, axis=1)[:, ::2],
+    "interlaced": interlaced,
     "reversed": lambda a: np.ascontiguousarray(a[::-1, ::-1])[::-1, ::-1],
     "other bytes": lambda a: a.astype(a.dtype.newbyteorder()),
     "unaligned": lambda a: np.frombuffer(b"x" + a.tobytes(), np.uint8)[1:].view(a.dtype).reshape(a.shape),
@@ -215,6 +225,7 @@ def test_an_attribute_of_a_session_binds_no_name() -> None:
         (lambda: Tensor(5), "is a format, not"),
         (lambda: Session().run(None), "a script is a text, not a NoneType"),  # type: ignore[arg-type]
         (lambda: Session().execute(None), "a script that is parsed, not a NoneType"),  # type: ignore[arg-type]
+        (lambda: Session().function("x"), "a parsed definition, not of a str"),  # type: ignore[arg-type]
         (lambda: Session().run_kernel("x", {}), "`@finch`, not a str"),  # type: ignore[arg-type]
         (lambda: Session().run_file(None), "a path is a text, not a NoneType"),  # type: ignore[arg-type]
         (lambda: Tensor(CSC, None), "a size must be an integer"),
