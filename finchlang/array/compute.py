@@ -124,11 +124,13 @@ def _program(
             program = Lowering(_Nodes(roots), is_dense, how, frees=False).program(roots, given)
         trees.check_depth(program.kernel)
         # other counts often give an equal kernel: the same object, so that it is not compiled again
-        program = replace(program, kernel=_kernels.setdefault(program.kernel, program.kernel))
+        steps = [(_kernels.setdefault(kernel, kernel), names) for kernel, names in program.steps]
+        program = replace(program, steps=tuple(steps))
         if program.is_counted:
             keep(_programs, (*usual, *magnitudes), program, PROGRAMS)
         keep(_programs, usual, program, PROGRAMS)
-        keep(_kernels, program.kernel, program.kernel, PROGRAMS)
+        for kernel, _ in steps:
+            keep(_kernels, kernel, kernel, PROGRAMS)
     return program
 
 
@@ -225,7 +227,10 @@ def _computed(
     values = _bound(program, found.nodes)
     given = () if outs is None else zip(program.results, outs, strict=True)
     values |= {name: out for name, out in given if out is not None}
-    run_kernel(program.kernel, values)
+    for kernel, names in program.steps:
+        own = {name: values[one] for name, one in names.items()} if names else values
+        run_kernel(kernel, own)
+        values |= {one: own[name] for name, one in names.items()}
     if outs is None:
         _remember(program, values)
     return [_with_fill(values[name], program.fills.get(name)) for name in program.results]

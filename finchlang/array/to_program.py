@@ -1,11 +1,12 @@
 """Expressions to Finch programs: one kernel for all results, in which each result, and each reduction
-within an expression, is a loop nest of its own."""
+within an expression, is a loop nest of its own; where nests are equal, a kernel for each, compiled once."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
+from itertools import pairwise
 from typing import Any, cast
 
 from finchlang.algebra import index_map
@@ -34,12 +35,13 @@ _NAMES = "ijklmnop"
 
 @record
 class Program:
-    """A kernel and its names, to be bound at each call. Nodes are given by their numbers. `operands` name
-    the values of leaves, `numbers` and `sizes` one number (with its place in `numbers`) or size (with its
-    mode) of a node, `tensors` are made anew, empty or of `shapes`, and `results` are those that were asked
-    for."""
+    """A kernel and its names, to be bound at each call, and `steps` that do the same one after the other,
+    each with its names for them. Nodes are given by their numbers. `operands` name the values of leaves,
+    `numbers` and `sizes` one number (with its place in `numbers`) or size (with its mode) of a node,
+    `tensors` are made anew, empty or of `shapes`, and `results` are those that were asked for."""
 
     kernel: ast.KernelNode
+    steps: tuple[tuple[ast.KernelNode, dict[str, str]], ...]
     operands: dict[int, str]
     numbers: dict[tuple[int, int], str]
     sizes: dict[Place, str]
@@ -78,6 +80,7 @@ class Lowering:
         self.frees = frees  # whether results may be computed with other fills
         self.planner = LogicalPlanner(graph, reorder)
         self.statements: list[ast.Node] = []
+        self.ends: list[int] = []  # of the statements of each loop nest
         self.operands: dict[int, str] = {}
         self.numbers: dict[tuple[int, int], str] = {}
         self.sizes: dict[tuple[int, int], str] = {}
@@ -191,6 +194,7 @@ class Lowering:
         for index in reversed(order):
             body = ast.Loop(index, self._extent(arg, own.index(index), index), body)
         self.statements += [ast.Declare(ast.Variable(name), plain(start)), body]
+        self.ends.append(len(self.statements))
         self.tensors[self.number_of(node)] = name, format
         self._loops = outer
         return name
@@ -268,8 +272,10 @@ class Lowering:
         dense = tuple([number for number, format in pairs_of if format.is_all_dense])
         decisions = tuple([("plan", told) for told in dict.fromkeys([*forms, *self.decisions])])
         named = zip(names, numbers, strict=True)
+        kernel = ast.KernelNode(ast.Block(tuple(self.statements)), decisions=decisions)
         return Program(
-            ast.KernelNode(ast.Block(tuple(self.statements)), decisions=decisions),
+            kernel,
+            self.steps(kernel) if len(roots) == 1 else ((kernel, {}),),
             *(self.operands, self.numbers, self.sizes),
             (*self.copies, *self.tensors.values()),
             self.shapes,
@@ -278,6 +284,21 @@ class Lowering:
             self.is_counted,
             {name: self.fills[number] for name, number in named if number in self.fills},
         )
+
+    def steps(self, kernel: ast.KernelNode) -> tuple[tuple[ast.KernelNode, dict[str, str]], ...]:
+        """A kernel for each loop nest, where some are equal but for names: these are compiled once. The
+        whole kernel if all are different."""
+        names = {*self.operands.values(), *self.numbers.values(), *self.sizes.values()}
+        names |= {name for name, _ in (*self.copies, *self.tensors.values())}
+        found = []
+        for begin, end in pairwise([0, *self.ends]):
+            nest = ast.Block(tuple(self.statements[begin:end]))
+            nodes = [n for n in trees.walk(nest) if isinstance(n, ast.Variable) and n.name in names]
+            own = {n: ast.Variable(f"{n.name[0]}{k}") for k, n in enumerate(dict.fromkeys(nodes))}
+            step = replace(kernel, program=trees.substitute(nest, own))
+            found.append((step, {new.name: old.name for old, new in own.items()}))
+        is_some_equal = len({step for step, _ in found}) < len(found)
+        return tuple(found) if is_some_equal else ((kernel, {}),)
 
     def freed(self, node: lazy.Expression) -> lazy.Expression:
         """A result with its numbers as arguments."""

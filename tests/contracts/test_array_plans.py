@@ -265,6 +265,10 @@ def test_a_statement_is_one_kernel_and_known_again() -> None:
     for _ in range(3):
         found.run("@array C = (A .+ 1) * B")
     assert found.observer.kernels == 1
+    found["S"], found["v"] = DIAGONAL, V[:5]
+    found.run("y = S * (S * (S * (S * (S * v))))")  # equal nests are one kernel, compiled once
+    assert found.observer.kernels == 2
+    np.testing.assert_array_equal(found["y"], np.arange(5) ** 5 * V[:5])
 
 
 def test_engine_check_makes_nothing() -> None:

@@ -48,8 +48,8 @@ class Division:
         self.choices = 0
         self.complete: list[PlannedNest] = []  # whole divisions, each better than those before
         self._found: dict[int, tuple[float, PlannedNest | None]] = {}
-        #: of each nest its cost without that of its parts, its entries, and whether they are sparse
-        self._priced: dict[Any, tuple[float, float, bool]] = {}
+        #: of nests of each structure the cost without that of parts, with counts; without where it is more
+        self._priced: dict[Any, tuple[float, Counts | None]] = {}
         self._keys: dict[int, tuple[object, tuple[int, ...]]] = {}
 
     @property
@@ -76,20 +76,30 @@ class Division:
     ) -> PlannedNest | None:
         """A nest of these parts that keeps these labels; None if it costs more than the bound, with what is
         `spent` on its parts."""
-        key = order, *parts
-        if key not in self._priced:
-            operands = [self.stored_of(part) for part in parts]
+        operands = [self.stored_of(part) for part in parts]
+        key = self.structure(operands, order)
+        limit = bound - spent - costs.NEST
+        least, counts = self._priced.get(key, (-inf, None))
+        if counts is None and least < limit:
             absent = either(*[k for k, operand in enumerate(operands) if operand.is_sparse])
             counts = Counts(self.places, operands, absent, _bits(order))
-            found = counts.orders(bound - spent - costs.NEST)
-            if not found:
-                return None
-            self._priced[key] = found[0][0], counts.entries, not counts.is_dense
-        least, entries, is_sparse = self._priced[key]
-        cost = spent + costs.NEST + least
-        if cost >= bound:
+            found = counts.orders(limit)
+            least, counts = (found[0][0], counts) if found else (limit, None)
+            self._priced[key] = least, counts
+        if counts is None or least >= limit:
             return None
-        return PlannedNest(order, order, tuple(parts), cost, entries, is_sparse)
+        cost = spent + costs.NEST + least
+        return PlannedNest(order, order, tuple(parts), cost, counts.entries, not counts.is_dense)
+
+    def structure(self, operands: Sequence[OperandEntries], order: tuple[int, ...]) -> object:
+        """What the price of a nest depends on, the same whatever its labels are called."""
+        names, known = dict[int, int](), list[object]()
+        for o in operands:
+            own = o.order or [k for k in range(o.mask.bit_length()) if o.mask >> k & 1]
+            known += (o.entries, o.is_sparse, not o.order, len(own))
+            known += [(names.setdefault(k, len(names)), o.dense >> k & 1) for k in own]
+        known += [names.setdefault(k, len(names)) for k in order]
+        return *known, *[self.form.sizes[k] for k in names]
 
     def stored_of(self, part: PlannedNest | int) -> OperandEntries:
         if isinstance(part, int):
