@@ -316,18 +316,21 @@ def todense(x: Any) -> np.ndarray:
     return result.to_numpy()
 
 
-def dense_array(x: Any, ways: str = "`tocsr()` or `tocoo()` a SciPy array") -> np.ndarray:
-    """As `todense`, but raises TypeError if the dense array is much larger than the memory of `x`, with
-    other `ways`."""
+def is_much_smaller(x: Any) -> bool:
+    """Whether a value with a shape is stored in much less memory than a dense array of it takes."""
+    size = math.prod(x.shape) * x.dtype.itemsize
+    return size > SMALL and size > TIMES * bytes_of(x)
+
+
+def dense_array(x: Any) -> np.ndarray:
+    """As `todense`, but raises TypeError if the dense array is much larger than the memory of `x`."""
     if not hasattr(x, "shape"):
         return np.asarray(x)
     if isinstance(x, Array):
         x = compute(x)
-    if not isinstance(x, Scalar):
-        size = math.prod(x.shape) * x.dtype.itemsize
-        if size > SMALL and size > TIMES * bytes_of(x):
-            told = f"a dense array of this has {size} bytes"
-            raise TypeError(f"{told}: `todense()` makes one, {ways}")
+    if not isinstance(x, Scalar) and is_much_smaller(x):
+        told = f"a dense array of this has {math.prod(x.shape) * x.dtype.itemsize} bytes"
+        raise TypeError(f"{told}: `todense()` makes one, `tocsr()` or `tocoo()` a SciPy array")
     return todense(x)
 
 

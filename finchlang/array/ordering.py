@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from finchlang.array.compute import compute, dense_array
+from finchlang.array.compute import compute, dense_array, is_much_smaller
 from finchlang.array.concatenation import concat
 from finchlang.array.creation import asarray
 from finchlang.array.elementwise import named, not_equal, subtract
@@ -18,10 +18,13 @@ from finchlang.array.indexing import along
 from finchlang.array.operands import as_expression
 from finchlang.array.promotion import normalized_axis, type_of
 from finchlang.array.reshaping import broadcast_arrays, broadcast_to, expand_dims, ravel
+from finchlang.levels.element import Element, typed_literal
+from finchlang.levels.sparse_run_list import SparseRunList
 from finchlang.syntax.types import foreign
 from finchlang.tensors.adopt import list_format
 from finchlang.tensors.convert import MANY
-from finchlang.tensors.tensor import Tensor
+from finchlang.tensors.formats import nest_of, permuted
+from finchlang.tensors.tensor import Tensor, swizzled
 
 __all__ = ["argsort", "cumprod", "cumsum", "cumulative_prod", "cumulative_sum", "diff"]
 __all__ += ["from_dlpack", "meshgrid", "nonzero", "searchsorted", "sort", "take_along_axis"]
@@ -166,6 +169,49 @@ def unique_all(x: Any, /) -> UniqueAll:
     return UniqueAll(values, indices, asarray(compute(inverse).reshape(shape)), counts)
 
 
+def _accumulated(function: Any, is_first: Any, values: np.ndarray, dtype: Any) -> np.ndarray:
+    """The results for lines of values one after the other, of which some are the first of theirs. Lines of
+    about the same length are the rows of one array, of at most twice as many elements."""
+    starts, lines = np.flatnonzero(is_first), np.cumsum(is_first) - 1
+    places, lengths = np.arange(len(values)) - starts[lines], np.diff(starts, append=len(values))
+    found, rounded = np.empty(len(values), dtype), np.frexp(lengths)[1]
+    for one in np.unique(rounded):
+        (own,) = np.nonzero(rounded[lines] == one)
+        rows = np.cumsum(rounded == one) - 1
+        at = rows[lines[own]], places[own]
+        block = np.zeros((rows[-1] + 1, at[1].max() + 1), values.dtype)
+        block[at] = values[own]
+        found[own] = function(block, axis=1, dtype=dtype)[at]
+    return found
+
+
+def _in_runs(function: Any, x: Any, at: int, dtype: Any, initial: int, offset: int) -> Array:
+    """The results along an axis of a tensor with the fill `initial`, `offset` places later, as runs."""
+    coordinates, values = x.entries()
+    others = [k for k in range(len(x.shape)) if k != at]
+    order = np.lexsort(coordinates[[at, *others]])
+    coordinates, values = coordinates[:, order], values[order]
+    is_first = np.diff(coordinates[others], axis=1, prepend=-1).any(axis=0)
+    is_first[:1] = True
+    found = _accumulated(function, is_first, values, dtype)
+    before = np.where(is_first, initial, np.roll(found, 1))
+    is_new = (found != before) & ((found == found) | (before == before))
+    lines = np.cumsum(is_first)[is_new]
+    coordinates, found = coordinates[:, is_new], found[is_new]
+    ends = np.full(len(found), x.shape[at] - 1)
+    goes_on = np.flatnonzero(lines[1:] == lines[:-1])
+    ends[goes_on] = coordinates[at, goes_on + 1] - 1
+    stored = found != initial
+    sizes = [x.shape[at] + offset, *[x.shape[k] for k in others]]
+    coordinates = coordinates[[at, *others]][:, stored]
+    coordinates[0] += offset
+    leaf = Element(typed_literal(found.dtype.type(initial).item(), type_of(found.dtype)))
+    body = Tensor(nest_of([False] * len(others), SparseRunList(leaf)), *sizes)
+    body.holding(coordinates, found[stored])
+    body.memory.storage(body.format)[-2]["right"][:] = ends[stored] + offset
+    return asarray(swizzled(body, permuted(body.format, (at + 1, *[k + 1 for k in others]))))
+
+
 def _cumulative(name: str, function: Any, initial: int) -> tuple[Callable[..., Array], ...]:
     """The standard's function, and NumPy's short one."""
 
@@ -174,9 +220,12 @@ def _cumulative(name: str, function: Any, initial: int) -> tuple[Callable[..., A
     ) -> Array:
         if axis is None and len(as_expression(x).shape) != 1:
             raise ValueError("an axis is needed for an array that is no vector")
-        ways = "`tocoo()` gives its entries, between which the result stays the same"
-        at, given = _axis_of(x, axis or 0), dense_array(x, ways)
-        found = function(given, axis=at, dtype=None if dtype is None else type_of(dtype).dtype)
+        at, dtype = _axis_of(x, axis or 0), None if dtype is None else type_of(dtype).dtype
+        x = x if isinstance(x, Tensor) else compute(Array(as_expression(x)))
+        if getattr(x, "fill", None) == initial and is_much_smaller(x):
+            dtype = function(np.empty(0, x.dtype), dtype=dtype).dtype
+            return _in_runs(function, x, at, dtype, initial, int(include_initial))
+        found = function(dense_array(x), axis=at, dtype=dtype)
         if include_initial:
             shape = (*found.shape[:at], 1, *found.shape[at + 1 :])
             found = np.concatenate((np.full(shape, initial, found.dtype), found), axis=at)
@@ -186,7 +235,9 @@ def _cumulative(name: str, function: Any, initial: int) -> tuple[Callable[..., A
         return standard(ravel(x) if axis is None else x, axis=axis, dtype=dtype)
 
     doc = f"""The cumulative {name} along an axis, none for a vector. With `include_initial` it starts with
-    {initial}. Raises ValueError if an axis is needed."""
+    {initial}. Of a tensor with the fill {initial} that a dense array would be much larger than, the result
+    has runs along the axis. Raises ValueError if an axis is needed; TypeError for a large sparse array of
+    another fill."""
     own = f"As `cumulative_{name}`, but of all elements in row-major order if no axis is given."
     return named(standard, f"cumulative_{name}", doc), named(short, f"cum{name}", own)
 

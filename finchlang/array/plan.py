@@ -332,5 +332,10 @@ def _same_format(nest: LoopNest, stored: list[Index]) -> Level | None:
     (found,) = formats
     *parts, _ = found.levels()
     most = min(part.index_type.highest for part in parts)
-    is_listed = all(level.is_dense or level.lists_entries for level in parts)
-    return found if is_listed and all(nest.extents[index] <= most for index in stored) else None
+    # beside what is dense there are hardly any runs
+    has_runs = all(any(not level.is_dense for _, level in read.levels()) for read in nest.reads)
+    for part in parts:
+        is_run = part.merges and part.holds_any and has_runs
+        if not (part.is_dense or part.lists_entries or is_run):
+            return None
+    return found if all(nest.extents[index] <= most for index in stored) else None

@@ -125,6 +125,25 @@ def test_results_store_what_their_operands_do(made: str, format: str, stored: st
     assert found.fill == expression.fill and isinstance(xp.compute(xp.sum(found)), Scalar)
 
 
+@pytest.mark.parametrize(
+    "format", "Dense(SparseList(%)) SparseCOO{2}(%) SparseList(Dense(%))".split()
+)
+@pytest.mark.parametrize("name, fill", [("cumulative_sum", 0.0), ("cumulative_prod", 1.0)])
+def test_cumulative_sums_of_few_entries_are_runs(format: str, name: str, fill: float) -> None:
+    dense = np.full((300, 2000), fill)
+    dense[RNG.integers(0, 300, 90), RNG.integers(0, 4, 90)] = RNG.choice(
+        [1e30, -1, 2, 0, np.nan], 90
+    )
+    array = xp.asarray(Tensor(format.replace("%", f"Element({fill})"), dense))
+    for axis, first in (0, False), (0, True), (1, False), (1, True):
+        found = getattr(xp, name)(array, axis=axis, include_initial=first)
+        wanted = getattr(np, name)(dense, axis=axis, include_initial=first)
+        np.testing.assert_array_equal(xp.todense(found), wanted)
+        doubled = xp.compute(found + found)
+        np.testing.assert_array_equal(doubled.to_numpy(), wanted + wanted)
+        assert "RunList" in str(doubled.format) and doubled.countstored() <= 90
+
+
 def test_small_operands_keep_narrow_indices_after_large_ones() -> None:
     """A result of many coordinates has wide indices; its plan serves no small operands."""
     for size, format in (10**5, "SparseList(Element(0.0))"), (5, "SparseList{Int32}(Element(0.0))"):
