@@ -126,7 +126,7 @@ def test_results_store_what_their_operands_do(made: str, format: str, stored: st
 
 
 @pytest.mark.parametrize(
-    "format", "Dense(SparseList(%)) SparseCOO{2}(%) SparseList(Dense(%))".split()
+    "format", ["Dense(SparseList(%))", "SparseCOO{2}(%)", "SparseList(Dense(%))"]
 )
 @pytest.mark.parametrize("name, fill", [("cumulative_sum", 0.0), ("cumulative_prod", 1.0)])
 def test_cumulative_sums_of_few_entries_are_runs(format: str, name: str, fill: float) -> None:
