@@ -294,9 +294,10 @@ class Lowering:
         for begin, end in pairwise([0, *self.ends]):
             nest = ast.Block(tuple(self.statements[begin:end]))
             nodes = [n for n in trees.walk(nest) if isinstance(n, ast.Variable) and n.name in names]
-            own = {n: ast.Variable(f"{n.name[0]}{k}") for k, n in enumerate(dict.fromkeys(nodes))}
-            step = replace(kernel, program=trees.substitute(nest, own))
-            found.append((step, {new.name: old.name for old, new in own.items()}))
+            own = {f"{n.name[0]}{k}": n for k, n in enumerate(dict.fromkeys(nodes))}
+            renamed = trees.substitute(nest, {n: ast.Variable(name) for name, n in own.items()})
+            step = replace(kernel, program=renamed)
+            found.append((step, {name: n.name for name, n in own.items()}))
         is_some_equal = len({step for step, _ in found}) < len(found)
         return tuple(found) if is_some_equal else ((kernel, {}),)
 
