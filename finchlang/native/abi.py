@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import field
-from typing import Any
 
 from finchlang.base.errors import Span
 from finchlang.base.records import record
@@ -78,22 +77,11 @@ class Layout:
         return self.failure + 1 + max((len(f.values) for f in self.failures), default=0)
 
 
-def packer(type: Type) -> Callable[[Any], int]:
-    """The function from a number of `type` to the content of its slot (a signed word)."""
-    if type.kind != "float":
-        return int
-    code, word = ("<d", "<q") if type.bits == 64 else ("<f", "<i")
-    return lambda value: struct.unpack(word, struct.pack(code, value))[0]
+def words(types: Iterable[Type]) -> struct.Struct:
+    """How numbers of these types stand in slots that follow each other."""
+    return struct.Struct("=" + "".join([_CODES.get((t.kind, t.bits), "q") for t in types]))
 
 
-def unpacker(type: Type) -> Callable[[int], Any]:
-    """The function from the content of a slot to the number of `type` in it."""
-    if type.kind == "bool":
-        return bool
-    if type.kind == "int":
-        return int
-    if type.kind == "uint":
-        return lambda word: word & ((1 << type.bits) - 1)
-    if type.bits == 64:
-        return lambda word: struct.unpack("<d", struct.pack("<q", word))[0]
-    return lambda word: struct.unpack("<f", struct.pack("<I", word & 0xFFFFFFFF))[0]
+#: the contents of slots as of `struct`; other integers are extended to 64 bits with their signs
+_CODES = {("float", 64): "d", ("float", 32): "f4x", ("uint", 64): "Q", ("uint", 32): "I4x"}
+_CODES |= {("uint", 16): "H6x", ("uint", 8): "B7x", ("bool", 8): "?7x"}

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from finchlang.base.errors import Bug, FinchError, failure
-from finchlang.native.abi import FAILED, NO_MEMORY, OK, Layout, packer, unpacker
+from finchlang.native.abi import FAILED, NO_MEMORY, OK, Layout, words
 
 #: the procedures that Python calls kernels by, and that gives the address of an object's buffer
 CALL, ADDRESS = "call", "address"
@@ -93,27 +93,21 @@ class NativeKernel:
     ):
         self.layout, self.slots, self.entry, self.object_name = layout, slots, entry, object_name
         self._code = code  # keeps the machine code in memory
-        pack = [packer(type) for type in layout.inputs]
-        self._packed = [(k, p) for k, p in enumerate(pack) if p is not int]
-        unpack = [unpacker(type) for type in layout.outputs]
-        self._unpacked = [(k, u) for k, u in enumerate(unpack) if u is not int]
-        self._inputs = slice(layout.first_input, layout.first_output)
-        self._outputs = slice(layout.first_output, layout.failure)
+        self._inputs, self._outputs = words(layout.inputs), words(layout.outputs)
+        self._at = 8 * layout.first_input, 8 * layout.first_output
         self._begins = slice(2, layout.first_input, 3)
         self._dtypes = [type.dtype for type in layout.buffers]
 
     def call(self, arrays: list[np.ndarray], inputs: list[Any]) -> list[Any]:
-        """Run on the arrays of the buffers, which are contiguous, and on inputs (this changes `inputs`);
-        returns the outputs as Python numbers. Only one call is made at a time.
+        """Run on the arrays of the buffers, which are contiguous, and on inputs; returns the outputs as
+        Python numbers. Only one call is made at a time.
 
         Raises FinchError (or Bug) of the kind of a Fail statement that is reached, of kind resource without
         enough memory, of kind interrupted at Ctrl-C, and whatever a signal's handler raises. Arrays are
         then as the kernel left them; memory that it allocated is freed.
         """
-        for k, pack in self._packed:
-            inputs[k] = pack(inputs[k])
-        slots = self.slots
-        slots[self._inputs] = inputs
+        first_input, first_output = self._at
+        self._inputs.pack_into(self.slots, first_input, *inputs)
         try:
             status = self.entry(arrays)
         except BaseException as error:
@@ -126,10 +120,7 @@ class NativeKernel:
         if status != OK:
             self.release()
             raise self._error(status)
-        outputs = slots[self._outputs]
-        for k, unpack in self._unpacked:
-            outputs[k] = unpack(outputs[k])
-        return outputs
+        return [*self._outputs.unpack_from(self.slots, first_output)]
 
     def grown(self) -> dict[int, np.ndarray]:
         """The memory that the last call allocated, by numbers of buffers; it can be taken only once."""
@@ -158,8 +149,7 @@ class NativeKernel:
         if status != FAILED:
             raise Bug(f"{layout.name} returned {status}")
         fail = layout.failures[self.slots[layout.failure]]
-        words = self.slots[layout.failure + 1 : layout.failure + 1 + len(fail.values)]
-        values = [unpacker(type)(word) for type, word in zip(fail.values, words, strict=True)]
+        values = words(fail.values).unpack_from(self.slots, 8 * (layout.failure + 1))
         said = len(values) - fail.noted
         message = fail.message.format(*values[:said])
-        return failure(fail.kind, message, fail.span, tuple(values[said:]))
+        return failure(fail.kind, message, fail.span, values[said:])

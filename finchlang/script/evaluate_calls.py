@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from finchlang.base.errors import FinchError, Span, number_of
+from finchlang.base.errors import FinchError, Span
 from finchlang.calls.environment import Environment, Scope
 from finchlang.operators.operator_table import OPERATORS, Operator
 from finchlang.script import functions, values as data
 from finchlang.script.builtins import level_or_scalar
 from finchlang.script.evaluate_expressions import Closure, Expressions, Leave, all_of, placed
-from finchlang.script.functions import arguments
 from finchlang.script.lazy_values import Identity, Pending, is_lazy
 from finchlang.script.linear_algebra import MATRIX, identity_matrix
 from finchlang.script.show import kind_of
@@ -262,19 +261,11 @@ class Calls(Expressions):
         keywords: dict[str, Any],
         span: Span | None,
     ) -> Any:
-        definition, environment = function.definition, None
-        parameters = definition.parameters
-        if keywords or definition.defaults or definition.types:
-            environment = arguments(function, args, keywords, span)
-        elif len(args) != len(parameters):
-            message = f"{function} takes {number_of(len(parameters), 'argument')}, not {len(args)}"
-            raise FinchError("type", message, span)
+        definition = function.definition
+        environment = functions.arguments(function, args, keywords, span)
         if self.depth >= CALL_DEPTH:
             name = definition.name
             raise FinchError("resource", f"{name} is called more than {CALL_DEPTH} deep", span)
-        if environment is None:
-            values = dict(zip(parameters, args, strict=True))
-            environment = Environment(function.scope, function.parent, values)
         self.depth += 1
         try:
             result = self.run_body(function, environment)

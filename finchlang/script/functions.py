@@ -246,34 +246,32 @@ def arguments(
     """The environment of a call, with arguments given in order or by name, and defaults for others, which
     may use earlier parameters. Raises FinchError "type" if they do not fit the parameters."""
     definition = function.definition
-    name, parameters = definition.name, definition.parameters
-    count = len(parameters) - 1
-    if definition.types and definition.types[-1] == (parameters[-1], "Vararg"):
-        args, rest = args[:count], tuple(args[count:])
-        values = {**dict(zip(parameters, args, strict=False)), parameters[-1]: rest}
-    else:
-        values = dict(zip(parameters, args, strict=False))
+    parameters, kinds, count = definition.parameters, dict(definition.types), len(args)
+    values = dict(zip(parameters, args, strict=False))
+    if kinds and definition.types[-1] == (parameters[-1], "Vararg"):
+        values[parameters[-1]] = tuple(args[len(parameters) - 1 :])
+        count = min(count, len(parameters))
     for given in keywords:
         if given in values or given not in parameters:
             is_known = given in parameters
             what = f"is given `{given}` twice" if is_known else f"has no parameter `{given}`"
             raise FinchError("type", f"{function} {what}", span)
-    if len(args) > len(parameters):
+    is_short = count < len(parameters) and not (keywords or definition.defaults or kinds)
+    if is_short or count > len(parameters):
         message = f"{function} takes {number_of(len(parameters), 'argument')}, not {len(args)}"
         raise FinchError("type", message, span)
     values |= keywords
     environment = Environment(function.scope, function.parent, values)
-    kinds = dict(definition.types)
-    for parameter in parameters:
+    for parameter in parameters if kinds else parameters[count:]:
         if parameter not in values:
             default = function.defaults.get(parameter)
             if default is None:
                 raise FinchError("type", f"{function} is called without `{parameter}`", span)
             values[parameter] = default(environment)
-        kind = kinds.get(parameter) if kinds else None
+        kind = kinds.get(parameter)
         if kind is not None and not _is(values[parameter], kind):
-            message = f"`{parameter}` of `{name}` must be {kind}, not {kind_of(values[parameter])}"
-            raise FinchError("type", message, span)
+            what = f"`{parameter}` of `{definition.name}`"
+            raise FinchError("type", f"{what} must be {kind}, not {kind_of(values[parameter])}", span)
     return environment
 
 

@@ -76,6 +76,13 @@ class Place(Level):
             return is_decided(value)
         return code.conjunction(host.get(dirty), is_decided(value))
 
+    def keep_undecided(self, host: Host) -> None:
+        """Set a scalar that is not decided to the only value that it can have (a float may be -0.0), so that
+        the value is known from here on."""
+        counters, type = self.fiber.store.counters, self.fiber.level.element_type
+        if self.are_units and "value" in counters and not type.is_float:
+            host.set(counters["value"], code.const(self.values[0], type))
+
     def read(self, host: Host, fiber: Fiber) -> ast.Node:
         return ast.Value(code.op("not", self.holds_it(host)))
 
@@ -255,6 +262,8 @@ class Exit:
         host, at = self.host, self.host.cell(first, "at")
 
         def taken() -> None:
+            if self.asks_first and len(self.places) == 1:
+                self.places[0].keep_undecided(host)
             after, stop = step(host.get(at, lower=first, upper=last))
             host.set(at, after)
             self.ask(stop)
