@@ -59,11 +59,11 @@ class Evaluator(Calls):
             lambda: self.ready(script, environment.scope)(environment), script.span
         )
 
+    @np.errstate(all="ignore")  # numbers overflow without warning, as in kernels
     def _outermost(self, run: Callable[..., Any], span: Span | None, *args: Any) -> Any:
         self.depth = 0
         try:
-            # numbers overflow without warning, as in kernels
-            with EnoughFrames(), np.errstate(all="ignore"):
+            with EnoughFrames():
                 return run(*args)
         except Leave as leave:
             raise leave.outside() from None
