@@ -271,7 +271,9 @@ def arguments(
         kind = kinds.get(parameter)
         if kind is not None and not _is(values[parameter], kind):
             what = f"`{parameter}` of `{definition.name}`"
-            raise FinchError("type", f"{what} must be {kind}, not {kind_of(values[parameter])}", span)
+            raise FinchError(
+                "type", f"{what} must be {kind}, not {kind_of(values[parameter])}", span
+            )
     return environment
 
 

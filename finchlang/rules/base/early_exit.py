@@ -77,8 +77,8 @@ class Place(Level):
         return code.conjunction(host.get(dirty), is_decided(value))
 
     def keep_undecided(self, host: Host) -> None:
-        """Set a scalar that is not decided to the only value that it can have (a float may be -0.0), so that
-        the value is known from here on."""
+        """Set a scalar that is not decided to the only value that it can have, so that this is known from
+        here on; a float may be -0.0, too."""
         counters, type = self.fiber.store.counters, self.fiber.level.element_type
         if self.are_units and "value" in counters and not type.is_float:
             host.set(counters["value"], code.const(self.values[0], type))
