@@ -14,14 +14,16 @@ from itertools import product
 from typing import Any, TypeVar
 
 from finchlang.algebra.expression_types import is_there
-from finchlang.algebra.program_context import is_single
+from finchlang.algebra.program_context import is_single, wrapped
 from finchlang.algebra.simplify import if_there, simplify
 from finchlang.base.records import record
+from finchlang.levels.level import Uniform
 from finchlang.operators.operator_table import literal_type, operator
 from finchlang.syntax import nodes as ast
 from finchlang.syntax.traversal import memo, walk
 
 _T = TypeVar("_T")
+MISSING = ast.Literal(ast.MISSING)
 
 
 @record(eq=False, slots=True)
@@ -254,8 +256,13 @@ class Absence:
         match node:
             case ast.Access():
                 for number, fill in self._fills(node):
-                    if isinstance(literal := simplify(fill), ast.Literal):
-                        yield _Case(literal), number
+                    found = simplify(fill)
+                    if isinstance(found, ast.Literal):
+                        yield _Case(found), number
+                    elif isinstance(found, ast.Access):  # through wrappers it may be out of range
+                        inner = wrapped(found.tensor)[1]
+                        if isinstance(inner, Uniform) and isinstance(inner.value, ast.Literal):
+                            yield _Case(inner.value, may_miss=True), number
             case ast.Call(op, args):
                 row = operator(op)
                 if row is not None and row.associative and len(args) > 2:
@@ -308,10 +315,17 @@ class Absence:
         chosen = {**also, **chosen}
         args = tuple(chosen[k][0].literal if k in chosen else a for k, a in enumerate(node.args))
         call = ast.Call(node.op, args, span=node.span)
-        found, may_miss = simplify(call), any(case.may_miss for case, _ in chosen.values())
-        # what may be missing decides only a call that is missing with it
+        found, missing = simplify(call), [k for k in chosen if chosen[k][0].may_miss]
+        may_miss = bool(missing)
+        # what may be missing decides only a call that is missing with it, or that gives the same then
         if may_miss and not _passes_missing(node):
-            return
+            args = tuple(MISSING if k in missing else arg for k, arg in enumerate(args))
+            ends = [simplify(ast.Call(node.op, args)), found]
+            if len(missing) > 1 or not all(isinstance(end, ast.Literal) for end in ends):
+                return
+            if key_of(ends[0]) != key_of(found):
+                return
+            may_miss = False
         if not (isinstance(found, ast.Literal) or is_there(call)):
             is_strict = all(_passes_missing(n) for n in walk(call) if isinstance(n, ast.Call))
             found, may_miss = if_there(call) if is_strict else call, True
