@@ -50,6 +50,8 @@ VARIANTS = 8
 #: how many rounds of a loop, or calls of a function, one by one take about as long as making a unit of it:
 #: measured 1,000 to 1,900 on numbers, of 1 to 9 us, and 140, OFTEN times less, with a kernel, of 19 us
 PRICE, OFTEN = 1_000, 8
+#: what statements are made of that compute nothing
+_IDLE = ast.Let, ast.Return, ast.Group, ast.Variable, ast.Literal
 #: so many loops are told of, those that were run last
 KNOWN = 256
 #: so often it is tried again whether names have got values
@@ -175,7 +177,7 @@ class StagedLoop:
             loops = [n for n in trees.walk(self.node) if isinstance(n, (ast.While, ast.For))]
             body = self.node.body
             parts = [*trees.children(body)] if isinstance(body, ast.Script) else []
-            parts = [part for part in parts if not isinstance(part, (ast.Return, ast.Variable))]
+            parts = [p for p in parts if not all(isinstance(n, _IDLE) for n in trees.walk(p))]
             self.has_kernels = has_kernels(self.node, environment)
             if any(has_kernels(loop, environment) for loop in loops):
                 self.calls = 0

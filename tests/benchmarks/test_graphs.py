@@ -249,7 +249,7 @@ def count_lines(meter):
     meter.note(
         "Lines of code, Finch / python-graphblas: "
         f"BFS {lines_of('bfs', 'step', 'bfs')} / {python_lines('bfs')}, "
-        f"Bellman-Ford {lines_of('bellman_ford', 'relax', 'distances', 'parents')} / "
+        f"Bellman-Ford {lines_of('bellman_ford', 'relax', 'distances', 'parents', 'bellman_ford')} / "
         f"{python_lines('bellman_ford', 'tree')}."
     )
 
@@ -275,7 +275,7 @@ def test_bellman_ford(meter, name):
     session = session_with("bellman_ford")
     session["A"] = symmetric_tensor(A, "Inf")
     session["source"] = source + 1
-    program = "D, rounds = distances(A, source)\nP = parents(A, D, source)"
+    program = "D, P, rounds = bellman_ford(A, source)"
 
     def ours():
         session.run(program)

@@ -100,7 +100,7 @@ def test_bellman_ford(meter, name):
     A, source = graph(name)
     session = session_with("bellman_ford")
     session["A"], session["source"] = symmetric_tensor(A, "Inf"), source + 1
-    program = "D, rounds = distances(A, source)\nP = parents(A, D, source)"
+    program = "D, P, rounds = bellman_ford(A, source)"
     session.run(program)
     expected = shortest_path(A, indices=source)
     check_paths(A, session["D"].to_numpy(), session["P"].to_numpy() - 1, source, expected)
