@@ -52,10 +52,9 @@ class Coverage(Observer):
             level = level_of(format)
             if isinstance(level, Level):
                 names = [type(part).__name__ for part in level.levels()][:-1]
-                for k in range(len(names) - 1):
-                    self.counts["pair", " / ".join(names[k : k + 2])] += 1
-                    if names[k + 2 :]:
-                        self.counts["triple", " / ".join(names[k : k + 3])] += 1
+                for kind, count in (("pair", 2), ("triple", 3)):
+                    stacks = zip(*(names[k:] for k in range(count)), strict=False)
+                    self.counts.update((kind, " / ".join(stack)) for stack in stacks)
         for residual in (event.residual, lower(event.residual)[0]):
             for code in (residual.body, *(procedure.body for procedure in residual.procedures)):
                 self.counts.update(("host", type(part).__name__) for part in walk(code))
@@ -74,10 +73,7 @@ REASONS = {
     ("rule", "Variable"): "a name that stands for nothing is told before rules meet it",
     ("rule", "Index"): "an index that no loop binds is told before rules meet it",
     ("host", "Clock"): "`finch bench --profile` alone reads one",
-    (
-        "host",
-        "Exchange",
-    ): "loops that native code has whole exchange tensors; these are interpreted",
+    ("host", "Exchange"): "loops that are compiled whole exchange; these are interpreted",
     ("pass", "types"): "it adds types, which make no difference between programs",
 }
 

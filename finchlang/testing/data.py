@@ -47,13 +47,12 @@ class DataCase:
 
 class Data:
     """The data that a script makes in its top-level statements: `tensors` by name, if they are made of no
-    other tensor, and `numbers`. Kernels are not run, so that a statement may fail that reads a result.
+    other tensor. Kernels are not run, so that a statement may fail that reads a result.
     Raises FinchError for a script that cannot be parsed."""
 
     def __init__(self, text: str, name: str = "<input>", args: Sequence[str] = ()):
         self.text, self.script = text, parse_script(text, name)
         self.tensors: dict[str, Any] = {}
-        self.numbers: dict[str, Any] = {}
         self._fit: dict[str, list[Level]] = {}
         self.spans: dict[str, Any] = {}
         session = Session("check", "all", lambda _: None, args)
@@ -70,8 +69,6 @@ class Data:
                     is_own = isinstance(value, TENSORS) and not used & others
                     if is_own and _level(value).element_type.dtype.names is None:  # no pairs
                         self.tensors[name], self.spans[name] = value, statement.span
-                    elif isinstance(value, (bool, int, float)):
-                        self.numbers[name] = value
 
     def formats(self) -> Iterator[DataCase]:
         """The script with one tensor in another format: each of its levels replaced by each other one."""

@@ -65,14 +65,15 @@ class DrawnTensor:
 
 
 class Maker:
-    """Makes the data of a script: `before` are the lines that define it. Floats are `special` and integers
-    at an end of their type with these probabilities."""
+    """Makes the data of a script: `before` are the lines that define it. Floats are `special`, integers
+    at an end of their type and sizes a `misfit`, one too large, with these probabilities."""
 
     def __init__(self, seed: int, is_special: bool = False, kind: str = ""):
         self.random = random.Random(seed)
         self.kind = kind or ("float" if is_special else self.pick(KINDS))
         self.special = 0.2 if is_special else 0.0
         self.extreme = 0.04 if self.kind == "int" else 0.0
+        self.misfit = 0.0
         self.before: list[str] = []
         sizes = self.random.choices((0, 1, 2, 3, 4, 5, 8), (0.5, 1, 3, 4, 3, 2, 0.5), k=3)
         self.sizes = dict(zip("mnp", sizes, strict=True))
@@ -228,7 +229,7 @@ class Maker:
         type, drawn = self.element(output)
         type, fill = (TYPES[self.kind][0], fill) if fill else (type, drawn)
         tensor = DrawnTensor(next(self.names), dims, type, fill)
-        shape = tuple(self.sizes[d] for d in dims)
+        shape = tuple(self.sizes[d] + self.chance(self.misfit) for d in dims)
         if not dims:
             kind = self.random.choice(SCALARS) if self.chance(0.4) else "Scalar"
             text = f"{kind}({fill}, {self.value(type)})"

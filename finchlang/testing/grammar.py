@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Sequence
 from importlib.resources import files
-from typing import Any
 
 from finchlang.base.records import record
 
@@ -83,18 +83,13 @@ class Known:
     kinds: str
     body: str
     laws: str = ""
-    cases: tuple[str, ...] = ()
+    cases: Sequence[str] = ()
     region: str = ""
-    fills: tuple[str, ...] = ()
+    fills: Sequence[str] = ()
 
     @property
     def count(self) -> int:
         return 3 if re.search(r"\br\b", self.body + self.region) else 2
 
 
-def _known(row: dict[str, Any]) -> Known:
-    lists = {key: tuple(row.get(key, ())) for key in ("cases", "fills")}
-    return Known(**{**row, **lists})
-
-
-FUNCTIONS = tuple(map(_known, TABLES["functions"]))
+FUNCTIONS = tuple(Known(**row) for row in TABLES["functions"])

@@ -25,7 +25,8 @@ class Nest:
     """A loop nest being made. `indices` can be read here, `every` are all; both give dimensions. `bound`
     are the indices with an extent, `writes` the names that are written, `budget` how many more tensors may
     be read. The `tensors` of a form are known by letters, `at` has their indices; `declares` are those that
-    are declared, `always` those that must be, `scattered` those written at gathered places."""
+    are declared, `always` those that must be, `scattered` those written at gathered places. Elements were
+    `read` in loops over indices, the last one by a `protocol`."""
 
     indices: dict[str, str] = field(default_factory=dict)
     every: dict[str, str] = field(default_factory=dict)
@@ -38,6 +39,8 @@ class Nest:
     declares: set[str] = field(default_factory=set)
     always: set[str] = field(default_factory=set)
     scattered: set[str] = field(default_factory=set)
+    read: dict[tuple[str, ...], list[str]] = field(default_factory=dict)
+    protocol: str = ""
     is_rounded: bool = False
 
 
@@ -62,6 +65,7 @@ class ExpressionMaker(Maker):
         made: dict[str, Callable[[], str]] = {
             "n": lambda: self.expression(nest, depth - 1), "n1": lambda: self.expression(nest, 1),
             "n3": lambda: self.expression(nest, 3), "a": lambda: self.access(nest), "l": self.literal,
+            "g": lambda: self.element_of(nest, 0.6),
             "b": lambda: self.written(grammar.CONDITIONS, nest, depth - 1) if depth > 0 else "true",
             "i": lambda: self.random.choice(sorted(nest.indices) or ["2"]),
             "k": lambda: str(self.random.randint(1, 3)), "p": lambda: self.random.choice("pq"),
@@ -94,10 +98,18 @@ class ExpressionMaker(Maker):
         return index
 
     def access(self, nest: Nest) -> str:
-        """A read of a known or new tensor, sometimes through wrappers and shape operators."""
+        """A read as one before in the same loops, or of a known or new tensor, sometimes through wrappers
+        and shape operators."""
+        before = nest.read.setdefault((*nest.indices,), [])
+        if before and self.chance(0.25 if nest.budget else 0.5):
+            return self.random.choice(before)
         if not nest.budget:
             return self.literal()
         nest.budget -= 1
+        before.append(self.element_of(nest))
+        return before[-1]
+
+    def element_of(self, nest: Nest, gathers: float = 0.06) -> str:
         dims = sorted(set(nest.indices.values()))
         found = [t for t in self.tensors if set(t.dims) <= set(dims) and t.name not in nest.writes]
         if found and self.chance(0.5):
@@ -113,7 +125,7 @@ class ExpressionMaker(Maker):
         if tensor.dims and self.chance(0.08):
             zero = typed(self.random.randint(0, 1), tensor.type)
             return f"coalesce({self.permitted(nest, tensor)}, {zero})"
-        at = [self.mode(nest, d) for d in tensor.dims]
+        at = [self.mode(nest, d, gathers) for d in tensor.dims]
         if len(at) > 1 and self.chance(0.08):
             turned = self.random.sample(range(len(at)), len(at))
             modes = ", ".join(str(k + 1) for k in turned)
@@ -124,18 +136,21 @@ class ExpressionMaker(Maker):
             return f"protocolize({tensor.name}, {given})[{', '.join(at)}]"
         return f"{tensor.name}[{', '.join(at)}]"
 
-    def mode(self, nest: Nest, dim: str) -> str:
-        """An index within a dimension: that of a loop, sometimes with a protocol, or a gathered one."""
-        if self.chance(0.06) and self.sizes[dim]:
+    def mode(self, nest: Nest, dim: str, gathers: float) -> str:
+        """An index within a dimension: that of a loop, sometimes with a protocol, or so often a gathered
+        one, which may be out of range."""
+        if self.chance(gathers) and self.sizes[dim]:
             over = self.random.choice(sorted(nest.indices.values()))
             if self.sizes[over]:
-                return f"{self.places_in(dim, over)}[{self.index_of(nest, over)}]"
+                return f"{self.places_in(dim, over, gathers / 2)}[{self.index_of(nest, over)}]"
+        if not nest.protocol or self.chance(0.3):
+            nest.protocol = self.random.choice(PROTOCOLS)
         index = self.index_of(nest, dim)
-        return f"{self.random.choice(PROTOCOLS)}({index})" if self.chance(0.15) else index
+        return f"{nest.protocol}({index})" if self.chance(0.25) else index
 
-    def places_in(self, dim: str, over: str) -> str:
+    def places_in(self, dim: str, over: str, misfit: float = 0.05) -> str:
         name, type = f"I{len(self.before)}", self.random.choice(("Int64", "Int32", "UInt8"))
-        most = self.sizes[dim] + self.chance(0.05)
+        most = self.sizes[dim] + self.chance(misfit)
         places = (self.random.randint(1, most) for _ in range(self.sizes[over]))
         level = self.random.choice(("Dense", "SparseList", "SparseByteMap", "RunList"))
         given = ", ".join(typed(place, type) for place in places)

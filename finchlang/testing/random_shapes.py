@@ -44,10 +44,9 @@ def made(name: str, random: Any, s: Sizes) -> Made | None:
     match name:
         case "split" if k + 1 < len(s) and n:
             return (), [(*s[:k], n * s[k + 1], *s[k + 2 :])], (k + 1, n)
-        case "concat" | "cat":
-            return (k + 1,), [within(cut), within(n - cut)], ()
-        case "vcat" | "hcat" if name == "vcat" or len(s) == 2:
-            return (), [within(cut), within(n - cut)], ()
+        case "concat" | "cat" | "vcat" | "hcat" if name != "hcat" or len(s) == 2:
+            at = () if name in ("vcat", "hcat") else (k + 1,)
+            return at, [within(cut), within(n - cut)], ()
         case "collapse":
             return (), [within(fast, n // fast)], (k + 1, k + 2)
         case "slice":

@@ -140,10 +140,13 @@ def _with(script: ast.Script, at: int, text: str) -> ast.Script:
     return trees.replace(script, statements=(*rows[:at], *new, *rows[at:]))
 
 
-def _converted(script: ast.Script, rng: random.Random, values: Values) -> ast.Script:
-    for name, (_, value) in _tensors(script, values).items():
-        text = f"{name} = Tensor({_format(rng, value)}, {name})"
-        script = _with(script, len(script.statements), text)
+def _converted(
+    script: ast.Script, rng: random.Random, values: Values, is_last: bool = True
+) -> ast.Script:
+    """Tensors in other formats from the beginning, or at the end of a script."""
+    for name, (at, value) in _tensors(script, values).items():
+        at = len(script.statements) if is_last else at
+        script = _with(script, at, f"{name} = Tensor({_format(rng, value)}, {name})")
     return script
 
 
@@ -153,11 +156,7 @@ def _formats(script: ast.Script, rng: random.Random, values: Values) -> ast.Scri
     inits = [n.init for n in trees.walk(script) if type(n) is ast.Declare]
     is_annotated = any(type(n) is ast.Annotated for n in trees.walk(script))
     is_kept = any(type(init) is ast.Dimensionless for init in inits) or not _is_finite(values)
-    if is_annotated or is_kept:
-        return None
-    for name, (at, value) in _tensors(script, values).items():
-        script = _with(script, at, f"{name} = Tensor({_format(rng, value)}, {name})")
-    return script
+    return None if is_annotated or is_kept else _converted(script, rng, values, is_last=False)
 
 
 def _split(script: ast.Script, rng: random.Random, values: Values) -> ast.Script | None:

@@ -42,7 +42,7 @@ def no_cache(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_is_made_of_nothing_else_is_data() -> None:
     data = Data(PROGRAM)
-    assert list(data.tensors) == ["A", "x", "y", "k", "B", "P"] and data.numbers == {"n": 3}
+    assert list(data.tensors) == ["A", "x", "y", "k", "B", "P"]
 
 
 @pytest.mark.parametrize("seed", range(8))

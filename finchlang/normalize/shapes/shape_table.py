@@ -83,8 +83,7 @@ def _flatten(given: shaped.Arguments) -> shaped.Shaped:
 
 
 def _reshape(given: shaped.Arguments) -> shaped.Shaped:
-    """All elements in order, in other sizes. Modes at either end that keep theirs are not touched, unless
-    their size may be 0, which fits others of any sizes."""
+    """All elements in order, in other sizes; modes at an end that keep theirs, never 0, are not touched."""
     t, sizes = given.tensor(), list[Node]()
     while given.left:
         is_free = given.left[0] == Literal(-1)
