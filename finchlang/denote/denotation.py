@@ -49,12 +49,10 @@ class Denotation(Places):
 
     meanings: Mapping[tuple[str, int], Meaning] = MEANINGS
 
+    dimensions: Equations
+
     def __init__(
-        self,
-        arrays: dict[str, DenseArray],
-        program: ast.Node,
-        env: Environment,
-        functions: Mapping[Operation, ScriptFunction],
+        self, arrays: dict[str, DenseArray], functions: Mapping[Operation, ScriptFunction]
     ):
         super().__init__(arrays)
         self.functions = functions
@@ -63,7 +61,6 @@ class Denotation(Places):
         self.doubt: FinchError | None = None  # the error of a condition around, if it is needed
         #: what steps of the loops around do not reduce into any more
         self.decided: set[ast.Node] = set()
-        self.dimensions = self.solve(program, env)
 
     # ---------------------------------------------------------------- statements
 

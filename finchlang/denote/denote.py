@@ -45,8 +45,9 @@ def denote(
     program = settled(program, bindings)
     arrays, environment = bind(program, bindings)
     try:
-        made = (semantics or Denotation)(arrays, program, environment, functions or {})
+        made = (semantics or Denotation)(arrays, functions or {})
         check_types(made, program, environment)
+        made.dimensions = made.solve(program, environment)
         made.run(program, environment, ())
     except FinchError as error:
         if error.kind not in ("unknown name", "type"):
