@@ -249,12 +249,14 @@ def _allow(found: Comparison) -> None:
     """Let the denotation agree where it cannot know better: see LET_THROUGH. It may lack memory for dense
     arrays, as code may be too long that the interpreter does not need. A wrong size is a dimension or a
     bounds error, depending on when it is noticed."""
-    ran = next((n for n in found.engines if n not in found.errors), None)
-    for label, error in list(found.errors.items()):
-        if ran is not None and error.kind == "resource" and error.message.startswith("the code of"):
-            found.allowed["code that is too long"] += 1
-            found.results[label] = found.results[ran]
-            del found.errors[label]
+    is_long = {n for n, e in found.errors.items() if e.message.startswith("the code of")}
+    ran = sorted(set(found.engines) - is_long, key=lambda n: n.split()[0] == "denote")
+    for label in is_long if ran else ():  # as another has it, which stores what they would
+        found.allowed["code that is too long"] += 1
+        found.results[label] = found.results[ran[0]]
+        del found.errors[label]
+        if ran[0] in found.errors:
+            found.errors[label] = found.errors[ran[0]]
     rest = [found.errors.get(label) for label in found.engines if label.split()[0] != "denote"]
     kinds = {error.kind if error else None for error in rest}
     others = next(iter(kinds)) if len(kinds) == 1 else None

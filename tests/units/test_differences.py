@@ -228,6 +228,19 @@ def test_an_order_that_a_format_does_not_take_is_no_difference() -> None:
     assert compare(text).agrees and not compare(text).errors
 
 
+@pytest.mark.parametrize("place, kind", [("i", None), ("A[i] + 1", "bounds")])
+def test_code_that_is_too_long_is_no_difference(
+    place: str, kind: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The interpreter needs none; it stores what the code would, and tells its errors."""
+    monkeypatch.setattr(staging, "LEAST", 3)
+    monkeypatch.setattr(staging, "EACH", 0)
+    text = "A = [1, 2]; C = Tensor(Interleaved(Element(0)), 2)\n"
+    found = compare(text + f"@finch begin C .= 0; for i = 1:2; C[i] += A[{place}] - A[i] end end")
+    assert found.agrees and found.allowed == {"code that is too long": 2}
+    assert {e.kind for e in found.errors.values()} == ({kind} if kind else set())
+
+
 def test_a_batch_that_cannot_be_merged_is_no_difference() -> None:
     """Two statements that overwrite have no operator by which a full batch of a workspace is merged."""
     text = "C = Tensor(Workspace{2, 1}(Element(0)))"
