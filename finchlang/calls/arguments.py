@@ -171,11 +171,15 @@ def _array(value: np.ndarray) -> Argument:
 
 
 def shares_entries(argument: Argument) -> bool:
-    """Whether two entries of a NumPy array are in the same memory. Two that differ along an axis are as far
-    apart as one with index 0 there and another."""
+    """Whether two entries of a NumPy array are in the same memory, or that is too hard to tell. Two that
+    differ along an axis are as far apart as one with index 0 there and another."""
     array = argument[VALUE]
     turned = [np.moveaxis(array, axis, 0) for axis in range(array.ndim)]
-    return any(np.shares_memory(turn[:1], turn[1:]) for turn in turned)
+    most: Any = 1_000_000  # as many steps take a tenth of a second
+    try:
+        return any(np.shares_memory(t[:1], t[1:], max_work=most) for t in turned)
+    except np.exceptions.TooHardError:
+        return True
 
 
 def _of_copy(value: Any, copy: Any, start: int, stop: int, kind: Kind) -> Argument:
