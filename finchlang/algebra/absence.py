@@ -20,7 +20,7 @@ from finchlang.base.records import record
 from finchlang.levels.level import Uniform
 from finchlang.operators.operator_table import literal_type, operator
 from finchlang.syntax import nodes as ast
-from finchlang.syntax.traversal import memo, walk
+from finchlang.syntax.traversal import children, memo, walk
 
 _T = TypeVar("_T")
 MISSING = ast.Literal(ast.MISSING)
@@ -239,6 +239,16 @@ class Absence:
                 ]
                 return either(*parts, *missing)
         return NEVER
+
+    def as_filled(self, node: ast.Node) -> Where:
+        """The formula for where a node, whose operands have one fill each, is as with all at their fill."""
+        found = both(*map(self.as_filled, children(node)))
+        if isinstance(node, ast.Access):
+            found = both(found, *(number for number, _ in self._fills(node)))
+        if isinstance(node, ast.Call):
+            cases = self.value(node).values()
+            found = either(found, *(where for case, where in cases if not case.may_miss))
+        return found
 
     def value(self, node: ast.Node) -> _Known:
         """The literals that an expression is somewhere, each with the formula for where."""

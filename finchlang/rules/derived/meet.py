@@ -22,7 +22,7 @@ from finchlang.rules.base.regions import divided
 from finchlang.rules.base.simplify_rule import is_nothing
 from finchlang.rules.base.state import State, drop, if_not_empty
 from finchlang.rules.derived import cursors
-from finchlang.rules.derived.meet_turn import Turn, falls_together, sought, visit
+from finchlang.rules.derived.meet_turn import Turn, sought, visit
 from finchlang.rules.derived.pieces import Pieces, are_divided, leaves_nothing
 from finchlang.syntax import nodes as ast, traversal as trees
 
@@ -362,7 +362,7 @@ class _Meeting:
         there |= sought(self.host, others, i)
         visit(self.machine, self.state, term, i, i, there)
 
-    def among(self, term: ast.Loop) -> list[int]:
+    def among(self, term: ast.Node) -> list[int]:
         """The numbers of the operands in a term."""
         return [self.number[id(x)] for x in find_looplets(term) if id(x) in self.number]
 
@@ -401,10 +401,11 @@ class _Meeting:
         filled = [k for k in leaders if self.fills[k] is not None]
         #: the operands beside what is done everywhere that may have no entry left
         ending = filled if is_everywhere and rests is None else []
-        if rests is not None or len(ending) == 1 or self._is_worth_it(ending or leaders):
-            self._loop(self.term, absent, exit, True, may_pass=rests is None)
-        if rests is None and len(ending) != 1:
-            over = absence.both(*ending) if ending else absent
+        over = self._over_where(ending) if ending else absent
+        is_first = absence.is_product(over)  # nothing else is left where one has none
+        if rests is not None or is_first or self._is_worth_it(ending or leaders):
+            self._loop(self.term, absent, exit, True, rests is None and not is_first)
+        if rests is None and not is_first:
             self._loop(self.term, absent, exit, False, over=over)
         for rest, term in (rests or {}).items():
             self._alone(rest, term, exit)
@@ -415,6 +416,17 @@ class _Meeting:
             term = Context(self._without(self.term, ending), ()).over(begin, self.stop).term
             self.host.branch(is_left, lambda: drop(self.machine.run(term, self.state.inside())))
         exit.finish(self.stop)
+
+    def _over_where(self, ending: list[int]) -> absence.Where:
+        """Where nothing is done but what is done everywhere."""
+
+        def filled(access: ast.Access) -> Iterator[tuple[int, ast.Node]]:
+            k = self.number.get(id(access.tensor))
+            if k in ending and (fill := self.fills[k]) is not None:
+                yield k, put_in(access, fill, consume=True)
+
+        found = absence.Absence(filled).as_filled(self.term.body)
+        return found if absence.variables(found) else absence.both(*ending)
 
     def _rests(self, leaders: list[int]) -> dict[absence.Where, ast.Loop] | None:
         """By absence: the terms that are left when one operand has no more entries. None unless all are
@@ -447,7 +459,7 @@ class _Meeting:
     def _enter(self, leaders: list[int]) -> None:
         """Move all to the start of the region. Those that may have entries after it search their last one
         in it; where all must have an entry, one of them is enough."""
-        host, begins = self.host, self._begins()
+        host, begins = self.host, self._begins(leaders)
         for k in leaders:
             c, start = self._cursor(k), begins.get(k, self.start)
             if not c.stands_at(start):
@@ -481,21 +493,25 @@ class _Meeting:
         if not is_cut:
             self._count(leaders)
 
-    def _begins(self) -> dict[int, Expr]:
-        """The first coordinate at which an operand of a product matters that is a part of a sum: before
-        that a stretch in it has not begun."""
-        absent, begins = self.absent, dict[int, Expr]()
-        parts = absent.parts if isinstance(absent, absence.AbsenceFormula) and absent.is_and else ()
-        for part in parts:
-            own = absence.variables(part)
-            inside = [begin for k in own if (begin := self._cursor(k).begin) is not None]
-            others = {k for other in parts if other is not part for k in absence.variables(other)}
-            if inside and others.isdisjoint(own) and falls_together(part, own, self._left):
-                begin = reduce(greater, inside, self.start)
-                begins |= dict.fromkeys(own, begin)
+    def _begins(self, leaders: list[int]) -> dict[int, Expr]:
+        """The first coordinate at which an operand may matter, where that is later than the region's: it
+        does not as long as stretches have yet to begin at whose fills the term is without it."""
+        begins = dict[int, Expr]()
+        known = {k: begin for k in leaders if (begin := self._cursor(k).begin) is not None}
+        for k in leaders if known else ():
+            others = [] if self.fills[k] is None else [n for n in known if n != k]
+            while others and k not in self.among(self._left(others)):
+                fewest = others
+                for n in others:
+                    fewer = [m for m in fewest if m != n]
+                    if fewer and k not in self.among(self._left(fewer)):
+                        fewest = fewer
+                begin = reduce(lesser, [known[n] for n in fewest])
+                begins[k] = greater(begins.get(k, self.start), begin)
+                others = [n for n in others if n not in fewest]
         return begins
 
-    def _left(self, away: Iterable[int]) -> ast.Node:
+    def _left(self, away: Iterable[int]) -> Any:
         return simplify(self._without(self.term, away))
 
     def _stretches(self, leaders: Iterable[int]) -> dict[int, cursors.StretchCursor]:
