@@ -15,7 +15,7 @@ from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels.element import Valued
 from finchlang.levels.level import READ, Dims, Fiber, Storage
-from finchlang.levels.looplets import Switch
+from finchlang.levels.looplets import Choice, Switch
 from finchlang.syntax.nodes import Access, Node, Value
 from finchlang.syntax.types import Bool, Pair, PairType, Type
 
@@ -92,9 +92,11 @@ class SparseScalar(Scalar):
         value = Scalar.read(self, host, fiber)
         if fiber.mode != READ:
             return value
-        dirty = host.get(fiber.store.counters["dirty"])
-        read = Switch(dirty, value, self.value)
+        read = self._one_of(host.get(fiber.store.counters["dirty"]), value)
         return Access(read, (), type=self.element_type, fills=(self.value,))
+
+    def _one_of(self, dirty: Expr, value: Node) -> Node:
+        return Switch(dirty, value, self.value)
 
     def write(self, host: Host, fiber: Fiber, value: Expr) -> None:
         Scalar.write(self, host, fiber, value)
@@ -102,6 +104,17 @@ class SparseScalar(Scalar):
 
     def held(self, value: Any) -> list[Any]:
         return [*Scalar.held(self, value), bool(value != self.value.value)]
+
+
+@dataclass(frozen=True)
+class KeptScalar(SparseScalar):
+    """A SparseScalar for a part of a statement that may have several: they are told apart together."""
+
+    def __str__(self) -> str:
+        return str(SparseScalar(self.value))
+
+    def _one_of(self, dirty: Expr, value: Node) -> Node:
+        return Choice(((dirty, value),), self.value, is_stored=True)
 
 
 @dataclass(frozen=True)

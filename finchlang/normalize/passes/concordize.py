@@ -16,11 +16,13 @@ from functools import reduce
 from typing import Any
 
 from finchlang.algebra import index_arithmetic as affine, program_context as ctx
-from finchlang.algebra.expression_types import type_of
+from finchlang.algebra.expression_types import annotate, is_there, type_of
 from finchlang.base.errors import FinchError
+from finchlang.levels.element import typed_literal
+from finchlang.levels.scalars import KeptScalar
 from finchlang.operators.operator_table import NOT, operator
 from finchlang.syntax import nodes as ast, traversal as trees
-from finchlang.syntax.types import Bool
+from finchlang.syntax.types import Bool, Type
 from finchlang.text.print import pretty
 
 #: Where a name is bound: (frame, 1, 0) by the statement of that frame, (frame, 0, n) by the n-th
@@ -33,6 +35,9 @@ def concordize(program: ast.Node, context: ctx.ProgramContext) -> ast.Node:
     """`program` with concordant accesses. Raises FinchError "type" where a declaration reads an element at
     an index: no loop can stand around it."""
     context.reserve(program)
+    heads = (trees.head(n) for n in trees.walk(program) if isinstance(n, (ast.Define, ast.Loop)))
+    inside = (n for head in heads for n in trees.walk(head))
+    context.is_there = not any(getattr(n, "may_miss", ast.is_missing(n)) for n in inside)
     return _Concordize(context).statement(program)
 
 
@@ -64,6 +69,8 @@ def guarded(node: ast.Node, context: ctx.ProgramContext) -> ast.Node:
                 return node
             if None in map(type_of, call.args):
                 return node
+            if (kept := _kept(node, call, type, context)) is not None:
+                return kept
 
             def under(test: ast.Node, arm: ast.Node, rest: ast.Node | None) -> ast.Sieve:
                 arm = arm if type_of(arm) == type else ast.Call(ast.Variable(type.name), (arm,))
@@ -79,8 +86,36 @@ def guarded(node: ast.Node, context: ctx.ProgramContext) -> ast.Node:
             return ast.Block(both, span=node.span)
         case ast.Loop(index, _, body):
             inner = trees.replace(node, body=guarded(body, context))
-            return _chosen_outside(inner, index, context) or node
+            return _chosen_outside(inner, index, context) or inner
     return node
+
+
+def _kept(
+    node: ast.Node, call: ast.Node, type: Type, context: ctx.ProgramContext
+) -> ast.Block | None:
+    """A statement with the value of a call found before, under conditions, and kept in a scalar, if other
+    parts of it need conditions, too: the statement under those of all parts would be there 2^k times. None
+    if there are none, or a loop over another index may have to stand inside of one around an element."""
+    level = KeptScalar(typed_literal(0, type)) if type.kind != "pair" else None
+    if level is None or any(map(_crosses, trees.accesses(call))):
+        return None
+    if not (context.is_there and is_there(call)):
+        return None
+    if _selected(trees.rewrite_bottom_up(lambda n: level.fill if n == call else n, node)) is None:
+        return None
+    name = context.fresh("t")
+    context.formats[name] = context.workspaces[name] = level
+    entry: Any = annotate(ast.Access(ast.Variable(name), (), span=call.span), {name: level})
+    rest = trees.rewrite_bottom_up(lambda n: entry if n == call else n, node)
+    found = guarded(ast.Assign(entry, ctx.PLAIN[0], call, span=call.span), context)
+    ends = ast.Declare(entry.tensor, level.fill), ast.Freeze(entry.tensor)
+    return ast.Block((ends[0], found, ends[1], rest), span=node.span)
+
+
+def _crosses(access: ast.Access) -> bool:
+    """Whether an access has an expression behind an index."""
+    kinds = [isinstance(index, ast.Index) for index in access.indices]
+    return kinds != sorted(kinds)
 
 
 def _chosen_outside(
