@@ -280,7 +280,7 @@ def test_bellman_ford(meter, name):
     def ours():
         session.run(program)
 
-    ours()
+    [ours() for _ in range(9)]  # from here on it is compiled whole
     expected = dijkstra(A, indices=source)
     check_paths(A, session["D"].to_numpy(), session["P"].to_numpy() - 1, source, expected)
 

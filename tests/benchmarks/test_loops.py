@@ -101,7 +101,7 @@ def test_bellman_ford(meter, name):
     session = session_with("bellman_ford")
     session["A"], session["source"] = symmetric_tensor(A, "Inf"), source + 1
     program = "D, P, rounds = bellman_ford(A, source)"
-    session.run(program)
+    [session.run(program) for _ in range(9)]  # from here on it is compiled whole
     expected = shortest_path(A, indices=source)
     check_paths(A, session["D"].to_numpy(), session["P"].to_numpy() - 1, source, expected)
     others = {
