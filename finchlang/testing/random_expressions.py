@@ -13,7 +13,7 @@ from finchlang.testing.generate import DrawnTensor, Maker, typed
 from finchlang.testing.grammar import Form, Known
 from finchlang.testing.random_shapes import around
 
-PROTOCOLS = ("walk", "gallop", "follow")
+PROTOCOLS = ("walk", "gallop", "gallop", "follow")
 #: ways to access a tensor where it may not reach
 PERMISSIVE = ("offset", "toeplitz", "sum", "shift")
 #: a token in braces, which may contain tokens

@@ -226,8 +226,8 @@ class Writer(ExpressionMaker):
         return found
 
     def levels_of(self, spec: str, order: int) -> Levels:
-        if spec == "Workspace":
-            return (("Workspace", order),) if order else ()
+        if " " not in spec:  # a level of all modes
+            return ((self.random.choice(spec.split("/")), order),) if order else ()
         return tuple((self.random.choice(part.split("/")), 1) for part in spec.split())
 
     def sign(self, reduces: bool = False) -> str:
