@@ -67,6 +67,20 @@ def _stored(x: Any) -> tuple[np.ndarray, np.ndarray, Any] | None:
     return coordinates[:, differs], values[differs], found.fill
 
 
+class _Lines:
+    """The lines along an axis that entries are in: the `order` by line, and by `keys` within each; and in
+    this order the number of each entry's line, and its place there. Each line has a length."""
+
+    def __init__(self, coordinates: np.ndarray, at: int, keys: np.ndarray):
+        others = np.delete(coordinates, at, axis=0)
+        self.order = np.lexsort((keys, *others))
+        begins: Any = np.diff(others[:, self.order], axis=1, prepend=-1).any(axis=0)
+        begins[:1] = True  # of a vector, too
+        self.numbers, starts = np.cumsum(begins) - 1, np.flatnonzero(begins)
+        self.places = np.arange(len(keys)) - starts[self.numbers]
+        self.lengths = np.diff(starts, append=len(keys))
+
+
 def _axis_of(x: Any, axis: int) -> int:
     return normalized_axis(axis, len(as_expression(x).shape))
 
@@ -89,13 +103,9 @@ def sort(
         return asarray(np.flip(found, at) if descending else found)
     coordinates, values, fill = stored
     shape = as_expression(x).shape
-    others = (*coordinates[:at], np.zeros_like(coordinates[at]), *coordinates[at + 1 :])
-    lines = np.ravel_multi_index(others, (*shape[:at], 1, *shape[at + 1 :]))
-    order = np.lexsort((values, lines))
-    lines, values, coordinates = lines[order], values[order], coordinates[:, order]
-    starts = np.searchsorted(lines, lines)
-    counts = np.searchsorted(lines, lines, "right") - starts
-    places = np.arange(len(values)) - starts
+    lines = _Lines(coordinates, at, values)
+    coordinates, values, places = coordinates[:, lines.order], values[lines.order], lines.places
+    counts = lines.lengths[lines.numbers]
     # in each line: the entries below the fill, then the fills, then the entries above it and NaN
     is_after = np.sort([fill, fill])[0] < values if fill == fill else np.zeros(len(values), bool)
     is_after |= values != values
@@ -169,16 +179,14 @@ def unique_all(x: Any, /) -> UniqueAll:
     return UniqueAll(values, indices, asarray(compute(inverse).reshape(shape)), counts)
 
 
-def _accumulated(function: Any, is_first: Any, values: np.ndarray, dtype: Any) -> np.ndarray:
-    """The results for lines of values one after the other, of which some are the first of theirs. Lines of
-    about the same length are the rows of one array, of at most twice as many elements."""
-    starts, lines = np.flatnonzero(is_first), np.cumsum(is_first) - 1
-    places, lengths = np.arange(len(values)) - starts[lines], np.diff(starts, append=len(values))
-    found, rounded = np.empty(len(values), dtype), np.frexp(lengths)[1]
+def _accumulated(function: Any, lines: _Lines, values: np.ndarray, dtype: Any) -> np.ndarray:
+    """The results for lines of values one after the other. Lines of about the same length are the rows of
+    one array, of at most twice as many elements."""
+    found, rounded = np.empty(len(values), dtype), np.frexp(lines.lengths)[1]
     for one in np.unique(rounded):
-        (own,) = np.nonzero(rounded[lines] == one)
+        (own,) = np.nonzero(rounded[lines.numbers] == one)
         rows = np.cumsum(rounded == one) - 1
-        at = rows[lines[own]], places[own]
+        at = rows[lines.numbers[own]], lines.places[own]
         block = np.zeros((rows[-1] + 1, at[1].max() + 1), values.dtype)
         block[at] = values[own]
         found[own] = function(block, axis=1, dtype=dtype)[at]
@@ -189,17 +197,14 @@ def _in_runs(function: Any, x: Any, at: int, dtype: Any, initial: int, offset: i
     """The results along an axis of a tensor with the fill `initial`, `offset` places later, as runs."""
     coordinates, values = x.entries()
     others = [k for k in range(len(x.shape)) if k != at]
-    order = np.lexsort(coordinates[[at, *others]])
-    coordinates, values = coordinates[:, order], values[order]
-    is_first = np.diff(coordinates[others], axis=1, prepend=-1).any(axis=0)
-    is_first[:1] = True
-    found = _accumulated(function, is_first, values, dtype)
-    before = np.where(is_first, initial, np.roll(found, 1))
+    lines = _Lines(coordinates, at, coordinates[at])
+    coordinates, values = coordinates[:, lines.order], values[lines.order]
+    found = _accumulated(function, lines, values, dtype)
+    before = np.where(lines.places, np.roll(found, 1), initial)
     is_new = (found != before) & ((found == found) | (before == before))
-    lines = np.cumsum(is_first)[is_new]
-    coordinates, found = coordinates[:, is_new], found[is_new]
+    coordinates, found, numbers = coordinates[:, is_new], found[is_new], lines.numbers[is_new]
     ends = np.full(len(found), x.shape[at] - 1)
-    goes_on = np.flatnonzero(lines[1:] == lines[:-1])
+    goes_on = np.flatnonzero(numbers[1:] == numbers[:-1])
     ends[goes_on] = coordinates[at, goes_on + 1] - 1
     stored = found != initial
     sizes = [x.shape[at] + offset, *[x.shape[k] for k in others]]
