@@ -290,7 +290,7 @@ def _check_density(program: Program, nodes: list[Expression]) -> None:
         node = nodes[number]
         size = math.prod(node.shape) * node.values.type.bits // 8
         given: list[Any] = [nodes[n] for n in program.operands]
-        if size > SMALL and size > TIMES * sum([bytes_of(leaf.value) for leaf in given]):
+        if size > max(SMALL, TIMES * sum([bytes_of(leaf.value) for leaf in given])):
             what = f"the result is dense, of {size} bytes, and much larger than its operands"
             raise TypeError(f"{what}: `todense()` makes it")
 
@@ -318,8 +318,7 @@ def todense(x: Any) -> np.ndarray:
 
 def is_much_smaller(x: Any) -> bool:
     """Whether a value with a shape is stored in much less memory than a dense array of it takes."""
-    size = math.prod(x.shape) * x.dtype.itemsize
-    return size > SMALL and size > TIMES * bytes_of(x)
+    return math.prod(x.shape) * x.dtype.itemsize > max(SMALL, TIMES * bytes_of(x))
 
 
 def dense_array(x: Any) -> np.ndarray:

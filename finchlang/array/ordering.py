@@ -226,7 +226,7 @@ def _cumulative(name: str, function: Any, initial: int) -> tuple[Callable[..., A
         if axis is None and len(as_expression(x).shape) != 1:
             raise ValueError("an axis is needed for an array that is no vector")
         at, dtype = _axis_of(x, axis or 0), None if dtype is None else type_of(dtype).dtype
-        x = x if isinstance(x, Tensor) else compute(Array(as_expression(x)))
+        x = x if isinstance(x, (Tensor, np.ndarray)) else compute(Array(as_expression(x)))
         if getattr(x, "fill", None) == initial and is_much_smaller(x):
             dtype = function(np.empty(0, x.dtype), dtype=dtype).dtype
             return _in_runs(function, x, at, dtype, initial, int(include_initial))

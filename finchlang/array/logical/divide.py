@@ -48,7 +48,7 @@ class Division:
         self.choices = 0
         self.complete: list[PlannedNest] = []  # whole divisions, each better than those before
         self._found: dict[int, tuple[float, PlannedNest | None]] = {}
-        #: of nests of each structure the cost without that of parts, with counts; without where it is more
+        #: of each nest its cost without that of its parts, with counts; without these where it is more
         self._priced: dict[Any, tuple[float, Counts | None]] = {}
         self._keys: dict[int, tuple[object, tuple[int, ...]]] = {}
 
@@ -76,11 +76,10 @@ class Division:
     ) -> PlannedNest | None:
         """A nest of these parts that keeps these labels; None if it costs more than the bound, with what is
         `spent` on its parts."""
-        operands = [self.stored_of(part) for part in parts]
-        key = self.structure(operands, order)
-        limit = bound - spent - costs.NEST
+        key, limit = (order, *parts), bound - spent - costs.NEST
         least, counts = self._priced.get(key, (-inf, None))
         if counts is None and least < limit:
+            operands = [self.stored_of(part) for part in parts]
             absent = either(*[k for k, operand in enumerate(operands) if operand.is_sparse])
             counts = Counts(self.places, operands, absent, _bits(order))
             found = counts.orders(limit)
@@ -90,16 +89,6 @@ class Division:
             return None
         cost = spent + costs.NEST + least
         return PlannedNest(order, order, tuple(parts), cost, counts.entries, not counts.is_dense)
-
-    def structure(self, operands: Sequence[OperandEntries], order: tuple[int, ...]) -> object:
-        """What the price of a nest depends on, the same whatever its labels are called."""
-        names, known = dict[int, int](), list[object]()
-        for o in operands:
-            own = o.order or [k for k in range(o.mask.bit_length()) if o.mask >> k & 1]
-            known += (o.entries, o.is_sparse, not o.order, len(own))
-            known += [(names.setdefault(k, len(names)), o.dense >> k & 1) for k in own]
-        known += [names.setdefault(k, len(names)) for k in order]
-        return *known, *[self.form.sizes[k] for k in names]
 
     def stored_of(self, part: PlannedNest | int) -> OperandEntries:
         if isinstance(part, int):
