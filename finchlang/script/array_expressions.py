@@ -17,7 +17,9 @@ from finchlang.script.lazy_values import Pending, is_array, is_row
 from finchlang.script.subscripts import ALL, index_of
 from finchlang.script.whole_arrays import no_match
 from finchlang.syntax import nodes as ast
-from finchlang.tensors.tensor import Scalar, body_of
+from finchlang.syntax.types import can_store
+from finchlang.tensors.formats import nest_of
+from finchlang.tensors.tensor import Scalar, Tensor, body_of
 
 _TRANSPOSES = ("adjoint", "transpose")
 _OF_FUNCTIONS = ("map", "broadcast", "reduce", "mapreduce")
@@ -109,11 +111,14 @@ def set_tensor(target: Any, value: Any, run_kernel: Any) -> None:
         is_whole = node.shape == target.shape
         return node if is_whole else View(node, tuple(range(len(node.shape))), target.shape)
 
-    found = pending([value], spread)
-    fill = found.node.values.fill.value
-    if found.node.values.is_fill and fill != target.fill:
+    found, kept = pending([value], spread), body_of(target).format
+    if not can_store(found.node.values.type, kept.element_type):
+        told = f"{found.node.values.type} cannot be stored as {kept.element_type}"
+        raise FinchError("type", told)
+    if found.node.values.fill.value != target.fill:
         (whole,) = computed([found], run_kernel, is_dense=True)
-        found = pending([data.dense(whole)], lambda node: node)
+        format = nest_of([True] * len(target.shape), kept.leaf)
+        found = pending([Tensor.from_numpy(data.dense(whole), format)], lambda node: node)
     computed([found], run_kernel, outs=(target,))
 
 

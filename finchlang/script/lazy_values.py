@@ -3,6 +3,7 @@ matrices."""
 
 from __future__ import annotations
 
+from functools import reduce
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,7 +11,7 @@ import numpy as np
 from finchlang.base.records import record
 from finchlang.script import values as data
 from finchlang.script.show import text
-from finchlang.syntax import nodes as ast
+from finchlang.syntax import nodes as ast, types
 
 
 class Pending:
@@ -67,6 +68,11 @@ def is_row(value: Any) -> bool:
     return type(value) is RowVector or type(value) is Pending and value.is_row
 
 
-def as_integers(array: np.ndarray) -> np.ndarray:
-    """An array of numbers: Bools as integers, as arithmetic has them."""
-    return array.astype(np.int64) if array.dtype == bool else np.asarray(array)
+def alike(name: str, *values: Any) -> list[np.ndarray]:
+    """Arrays and numbers as arrays of their common type, in which arithmetic is done; of Bools that is
+    Int64, except for `*`. NumPy has others: there `2 * a` has the type of `a`."""
+    arrays = [np.asarray(value) for value in values]
+    kinds = [types.type_of_dtype(array.dtype.newbyteorder("=")) for array in arrays]
+    common = reduce(types.promote, filter(None, kinds))
+    dtype = types.Int64.dtype if common is types.Bool and name != "*" else common.dtype
+    return [array.astype(dtype, copy=False) for array in arrays]

@@ -95,9 +95,8 @@ def _norm(xp: Any, array: Any, order: Any = 2) -> Any:
         hint = "`norm(A)` is that of all entries, also of a matrix (Frobenius)"
         what = f"the order of a norm is a number, not {kind_of(order)}"
         raise FinchError("type", what, hint=hint)
-    if 0 in array.shape:
-        return np.float64(0)
-    return xp.linalg.vector_norm(xp.asarray(array, dtype=np.float64), ord=order)
+    values = xp.asarray(array, dtype=np.float64)
+    return xp.sum(values) if 0 in array.shape else xp.linalg.vector_norm(values, ord=order)
 
 
 @_over("dot(x, y)", "the sum of the products of the entries", 2)

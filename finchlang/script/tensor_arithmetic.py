@@ -19,7 +19,7 @@ from finchlang.script.lazy_values import (
     Identity,
     Pending,
     RowVector,
-    as_integers,
+    alike,
     is_array,
     is_lazy,
     is_number,
@@ -145,7 +145,7 @@ def _by_elements(name: str, args: list[Any]) -> Any:
     """Arithmetic of the elements of arrays of one size, or of an array and a number."""
     if any(map(is_lazy, args)):
         return lazily().by_elements(name, args)
-    parts = [as_integers(arg) if data.is_array(arg) else arg for arg in args]
+    parts = alike(name, *args)
     with np.errstate(all="ignore"):
         return -parts[0] if len(parts) == 1 else data.ARITHMETIC[name](*parts)
 
@@ -154,7 +154,7 @@ def _product(a: Any, b: Any) -> Any:
     is_column = check_product(a.shape, b.shape)
     if is_lazy(a) or is_lazy(b):
         return lazily().product(a, b)
-    first, second = as_integers(a[:, None] if is_column else a), as_integers(b)
+    first, second = alike("*" if is_column else "+", a[:, None] if is_column else a, b)
     with np.errstate(all="ignore"):
         found = first @ second
     if is_row(a):
@@ -173,7 +173,7 @@ def _power(a: Any, count: int) -> Any:
         )
     if count == 0 or isinstance(a, np.ndarray):
         base = np.asarray(a) if isinstance(a, np.ndarray) else np.eye(a.shape[0])
-        return np.asfortranarray(np.linalg.matrix_power(as_integers(base), count))
+        return np.asfortranarray(np.linalg.matrix_power(alike("+", base)[0], count))
     if count == 1:
         return a
     half = _power(a, count // 2)
@@ -213,7 +213,8 @@ def elementwise(function: Any, args: list[Any], apply: Callable[..., Any]) -> An
     if by_numpy is not None and are_plain and len(parts) == 2:
         with np.errstate(all="ignore"):
             return np.asfortranarray(by_numpy(*parts))
-    if are_plain and math.prod(shape) >= LARGE:
+    is_empty = 0 in shape and any(isinstance(a, np.ndarray) for a in args)
+    if is_empty or are_plain and math.prod(shape) >= LARGE:
         try:
             return lazily().by_elements(function, args)
         except FinchError:

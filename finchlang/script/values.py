@@ -557,13 +557,15 @@ def whole(value: Any, what: str) -> int:
 
 def shaped(found: list[Any] | np.ndarray, shape: tuple[int, ...] | None = None) -> Any:
     """Values computed for many elements: numbers as an array of this shape, column-major, others as a
-    vector. Raises FinchError "type" if the shape has several dimensions and not all values are numbers."""
+    vector. Raises FinchError "type" if the shape has several dimensions and a value is no number."""
     if isinstance(found, np.ndarray):
         return found if shape is None else found.reshape(shape, order="F")
     if found and all(map(is_number, found)):
         array = array_literal([found], False)
         return array if shape is None else array.reshape(shape, order="F")
     if shape is not None and len(shape) != 1:
+        if not found:
+            return np.zeros(shape, order="F")
         raise FinchError("type", "an array of several dimensions holds numbers alone")
     return found
 

@@ -18,8 +18,9 @@ from finchlang.script.lazy_values import Pending
 from finchlang.script.shape_functions import FUNCTIONS as SHAPES
 from finchlang.script.show import kind_of
 from finchlang.syntax import nodes as ast
-from finchlang.syntax.types import Int64, type_of_value
+from finchlang.syntax.types import Int64, type_of_dtype, type_of_value
 from finchlang.tensors.array_base import size_text
+from finchlang.text.meant import COMPARED
 
 #: a `Caller`: it calls functions, of elements or whole arrays, lazily for tensors
 Call = Any
@@ -76,6 +77,9 @@ _STANDARD = {"maximum": "max", "minimum": "min", "count": "count_nonzero"}
 def along(xp: Any, name: str, array: Any, dims: Any = None) -> Any:
     """A reduction of a namespace's array along dimensions, which the result has with size 1, or of all."""
     axes = containers.axes_of(array, dims)
+    if name in ("any", "all", "count") and array.dtype != bool:
+        told = f"a condition must be a Bool, not {type_of_dtype(array.dtype)}"
+        raise FinchError("type", told, hint=COMPARED)
     # divided by one less than the number of elements
     more = {"correction": 1} if name in ("var", "std") else {}
     function = getattr(xp, _STANDARD.get(name, name))
@@ -93,9 +97,8 @@ def _total(name: str, operator: str, ufunc: Any, call: Call, function: Any, valu
     """A reduction of all entries: by NumPy for arrays, by the operator for other values."""
     if function:
         value = data.shaped(call.each(*function, value))
-    is_own = isinstance(value, np.ndarray) and value.dtype in _OWN
     has_total = name == "sum" or (0 in getattr(value, "shape", ())) == (name == "prod")
-    if data.is_array(value) and (has_total or is_own and name == "prod"):
+    if data.is_array(value) and (has_total or isinstance(value, np.ndarray) and name == "prod"):
         return data.plain(data.reduced(ufunc, value))
     if isinstance(value, data.FinchRange) and len(value) > 2 and name != "prod":
         ends = value[0], value[len(value) - 1]
@@ -117,14 +120,16 @@ def _mean(call: Call, function: Any, value: Any) -> Any:
     count = math.prod(data.shape_of(found) or (len(list(data.entries(found))),))
     if not count:
         raise FinchError("type", "mean of nothing")
+    if isinstance(found, np.ndarray) and found.dtype.kind in "iu":
+        found = found.astype(np.float64)  # whose sum does not wrap around
     if isinstance(found, data.FinchRange):
         found, count = (found[0], found[count - 1]), 2
     return data.plain(data.binary("/")(_total("mean", "+", np.sum, call, (), found), count))
 
 
-def _spread(name: str, call: Call, function: Any, value: Any) -> float:
+def _spread(name: str, call: Call, function: Any, value: Any) -> Any:
     found = grid(value)
-    return float(along(np, name, found)) if found.size > 1 else float("nan")
+    return data.plain(along(np, name, found)) if found.size > 1 else float("nan")
 
 
 def _truths(name: str, call: Call, function: Any, value: Any) -> Any:
@@ -140,7 +145,9 @@ def _reduction(usage: str, doc: str, total: Callable[..., Any]) -> None:
         function, value = containers.with_function(name, "an array", args)
         if dims is not None and not isinstance(dims, ast.Colon):
             array = grid(call.by_elements(*function, value) if function else value)
-            if array.size == 0 and name not in ("sum", "prod", "any", "all", "count"):
+            axes = containers.axes_of(array, dims) or ()
+            is_any = all(array.shape[axis] for axis in axes)
+            if not is_any and name not in ("sum", "prod", "any", "all", "count"):
                 raise FinchError("type", "there are no entries to reduce")
             return np.asfortranarray(along(np, name, array, dims))
         return total(call, function, value)
@@ -247,7 +254,7 @@ def _reduced(call: Call, function: Any, value: Any, *, dims: Any = None, init: A
     axes = containers.axes_of(array, dims) or ()
     others = [1 if axis in axes else size for axis, size in enumerate(array.shape)]
     last = np.moveaxis(array, axes, range(-len(axes), 0))
-    lines = last.reshape(-1, int(np.prod([array.shape[axis] for axis in axes])), order="F")
+    lines = last.reshape(math.prod(others), -1 if array.size else 0, order="F")
     found = [_folded(call, function, [*map(data.plain, line)], init, "reduce") for line in lines]
     return data.shaped(found, tuple(others))
 
