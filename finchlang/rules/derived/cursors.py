@@ -313,7 +313,7 @@ class StretchCursor(Cursor):
     is_any: Expr
 
     @property
-    def begin(self) -> Expr | None:  # type: ignore[override]
+    def begin(self) -> Expr:  # type: ignore[override]
         return self.last if isinstance(self.body, lp.Spike) else self.first
 
     def stands_at(self, start: Expr) -> bool:
@@ -342,14 +342,13 @@ class StretchCursor(Cursor):
         end = op("select", self.is_any, ONE, ZERO)
         first, last, body, at = self.first, self.last, self.body, host.cell(ZERO, "q")
         is_point = isinstance(body, lp.Spike)
+        there = body.tail if is_point else body
 
         def locate(host: Host, q: Expr, i: Expr) -> Expr:
             return minimum(end, maximum(q, op("select", compare("le", i, last), ZERO, ONE)))
 
         def entry(host: Host, q: Expr) -> lp.Entry:
-            if is_point:
-                return last, last, lambda host: body.tail
-            return first, last, lambda host: body
+            return self.begin, last, lambda host: there
 
         known = lp.Stored(ZERO, end, self.fill, at, locate, entry, is_point)
         steps = lp.Steps(

@@ -128,11 +128,16 @@ class _Meeting:
     def _filled(self, access: ast.Access) -> Iterator[tuple[int, ast.Node]]:
         """What a list is at its fill, and a sequence in its runs, which have numbers of their own."""
         k = self.number.get(id(access.tensor))
-        if k is not None and self.lists[k] is not None and (fill := self.fills[k]) is not None:
-            yield k, put_in(access, fill, consume=True)
+        if k is not None and self.lists[k] is not None:
+            yield from self._at_fill(access)
         for number, (nest, body) in enumerate(self.runs, len(self.nests)):
             if nest == k:
                 yield number, put_in(access, body, consume=True)
+
+    def _at_fill(self, access: ast.Access) -> Iterator[tuple[int, ast.Node]]:
+        k = self.number.get(id(access.tensor))
+        if k is not None and (fill := self.fills[k]) is not None:
+            yield k, put_in(access, fill, consume=True)
 
     def _without(self, term: ast.Loop, numbers: Any) -> Any:
         """A term where some operands are at their fill."""
@@ -155,7 +160,7 @@ class _Meeting:
             led = [k for k in alone if (c := self.lists[k]) and isinstance(c.steps, lp.Blocks)]
             led.sort(
                 key=lambda k: self._list(k).fill is None
-            )  # one without gaps passes nothing over
+            )  # without gaps it passes nothing over
             return self._counted(led[0]) if led else None
         others = [x for x, c in zip(self.nests, self.lists, strict=True) if c is None]
         if len(self.nests) > 1 and not all(map(leaves_nothing, others)):
@@ -332,7 +337,9 @@ class _Meeting:
         def once(q: Expr) -> Expr:
             start, stop, make = leader.known.entry(self.host, q)
             if are_points:
-                self._at_point(term, leader, others, start, make(self.host))
+                here: dict[int, ast.Node] = {id(leader.nest): lp.Run(make(self.host))}
+                here |= sought(self.host, others, start)
+                visit(self.machine, self.state, term, start, start, here)
                 return start
             stop = stop if is_whole else lesser(stop, self.stop)
             if not leader.stands_at(begin):
@@ -349,22 +356,12 @@ class _Meeting:
         else:
             count(exit, first, last, once, "q")
 
-    def _at_point(
-        self,
-        term: ast.Loop,
-        leader: cursors.ListedCursor,
-        others: list[cursors.Cursor],
-        i: Expr,
-        payload: ast.Node,
-    ) -> None:
-        """A loop at the coordinate of a point, where the others are searched."""
-        there: dict[int, ast.Node] = {id(leader.nest): lp.Run(payload)}
-        there |= sought(self.host, others, i)
-        visit(self.machine, self.state, term, i, i, there)
-
     def among(self, term: ast.Node) -> list[int]:
         """The numbers of the operands in a term."""
         return [self.number[id(x)] for x in find_looplets(term) if id(x) in self.number]
+
+    def _leaders(self, term: ast.Loop, absent: absence.Where) -> list[int]:
+        return self.among(term) if absent == absence.NEVER else absence.variables(absent)
 
     def _cursors_in(
         self, term: ast.Loop, leaders: list[int] | tuple[()] = ()
@@ -373,11 +370,7 @@ class _Meeting:
 
     def _met(self) -> Step:
         self.machine.tell("Meet", lambda: (self.term, self.term))
-        leaders = (
-            self.among(self.term)
-            if self.absent == absence.NEVER
-            else absence.variables(self.absent)
-        )
+        leaders = self._leaders(self.term, self.absent)
         together = partial(self._together, leaders)
         found = {k: self._cursor(k) for k in leaders}
         sought = [c for k, c in found.items() if not ((s := self.stretches[k]) and s.is_short)]
@@ -401,7 +394,10 @@ class _Meeting:
         filled = [k for k in leaders if self.fills[k] is not None]
         #: the operands beside what is done everywhere that may have no entry left
         ending = filled if is_everywhere and rests is None else []
-        over = self._over_where(ending) if ending else absent
+        over = absent
+        if ending:  # where nothing is done but what is done everywhere
+            over = absence.Absence(self._at_fill).as_filled(self.term.body)
+            over = over if absence.variables(over) else absence.both(*ending)
         is_first = absence.is_product(over)  # nothing else is left where one has none
         if rests is not None or is_first or self._is_worth_it(ending or leaders):
             self._loop(self.term, absent, exit, True, rests is None and not is_first)
@@ -416,17 +412,6 @@ class _Meeting:
             term = Context(self._without(self.term, ending), ()).over(begin, self.stop).term
             self.host.branch(is_left, lambda: drop(self.machine.run(term, self.state.inside())))
         exit.finish(self.stop)
-
-    def _over_where(self, ending: list[int]) -> absence.Where:
-        """Where nothing is done but what is done everywhere."""
-
-        def filled(access: ast.Access) -> Iterator[tuple[int, ast.Node]]:
-            k = self.number.get(id(access.tensor))
-            if k in ending and (fill := self.fills[k]) is not None:
-                yield k, put_in(access, fill, consume=True)
-
-        found = absence.Absence(filled).as_filled(self.term.body)
-        return found if absence.variables(found) else absence.both(*ending)
 
     def _rests(self, leaders: list[int]) -> dict[absence.Where, ast.Loop] | None:
         """By absence: the terms that are left when one operand has no more entries. None unless all are
@@ -556,7 +541,7 @@ class _Meeting:
     ) -> None:
         """The loop of the rule, as long as something may be left to do; `is_sure`: and only while all have
         an entry, of stretches only if none `may_pass`."""
-        leaders = absence.variables(absent) if absent != absence.NEVER else self.among(term)
+        leaders = self._leaders(term, absent)
         is_at_points = self._is_at_points(absent)
         at = self.at if not is_at_points or self._stretches(leaders) else None
         if at is None:
