@@ -124,10 +124,13 @@ def unbound_names(script: ast.Node, environment: Environment) -> list[FinchError
 
 
 def own_names(script: ast.Node) -> set[str]:
-    """The names that a script binds somewhere itself, and the predefined names."""
-    own = {*PREDEFINED}
+    """The names that a script binds somewhere itself, and the predefined names, but for those that have
+    indices, as in `y[I[i]]`: no function has."""
+    own, indexed = set[str](), set[str]()
     for node in trees.walk(script):
         match node:
+            case ast.Access(ast.Variable(name)) | ast.Subscript(ast.Variable(name)):
+                indexed.add(name)
             case ast.Function(name, parameters):
                 own |= {name, *parameters}
             case ast.Lambda(parameters):
@@ -147,7 +150,7 @@ def own_names(script: ast.Node) -> set[str]:
                 own |= {n.name for n in inside if type(n) is ast.Variable} | assigned_names(node)
             case ast.Let():
                 own |= assigned_names(node)
-    return own
+    return own | PREDEFINED.keys() - indexed
 
 
 def free_names(script: ast.Node) -> dict[str, ast.Variable]:

@@ -112,6 +112,8 @@ def test_the_parameters_of_a_kernel_are_its_free_names_and_it_returns_what_it_wr
     assert both(a, X, b, 4) == (a, b) and np.array_equal(a, X) and b.tolist() == [4, 4, 4]
     chosen = kernel("@finch begin for i = _ begin a[i] = x[i]; b[i] = n end end; return b end")
     assert chosen(a, X, b, 5) is b
+    scattered = kernel("@finch for i = _; a[I[i]] += values[i] end")  # names of functions
+    assert str(inspect.signature(scattered)) == "(a, I, values)"
 
 
 def test_the_value_of_other_texts_is_that_of_the_last_statement() -> None:
