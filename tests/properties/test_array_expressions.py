@@ -52,7 +52,7 @@ argmax(x, axis={a}) ; argmin(x, axis={a}, keepdims={keep}) ; argmax(x) ; argmin(
 cumulative_sum(x, axis={a}) ; cumulative_sum(x, axis={a}, include_initial=True) ; cumsum(x)
 permute_dims(x, range(x.ndim)[::-1]) ; moveaxis(x, {a}, {b}) ; swapaxes(x, {a}, {b}) ; x.T
 squeeze(x) ; expand_dims(x, axis={a}) ; expand_dims(x, axis=(0, -1)) ; x[..., None] ; x[None]
-broadcast_to(x, (2, *x.shape)) ; broadcast_to(sum(x, axis={a}, keepdims=True), x.shape)
+x + {k} - sum(w) ; broadcast_to(x, (2, *x.shape)) ; broadcast_to(sum(x, axis={a}, keepdims=True), x.shape)
 diagonal(x, {n}) ; trace(x, {n}) ; diagonal(x[None], {n}, -1, 0)
 x[{k}:] ; x[::-1] ; x[..., ::2] ; x[..., {k}::-1] ; x[:-1] ; x[0] ; x[..., -1] ; x[[0, -1, 0]]
 x[::-2] ; x[..., {n}:{k}] ; x[-1:{n}:-2, ...] ; x[{k}:{k}] ; x[..., :0:-1] ; x[1:3, ::-2] ; x[{n}]

@@ -190,6 +190,13 @@ def reduced_apart(planner: Planner, node: lazy.Reduce) -> lazy.Expression:
 STANDS_IN = {"float": -1.0737418240000001e-97, "int": -(2**61) - 12345, "uint": 2**61 + 12345}
 
 
+def _is_of_numbers(node: lazy.Expression | None) -> bool:
+    """Whether a rest is the fill that is known for it: the sum of another array is not."""
+    if isinstance(node, (lazy.Map, lazy.View)):
+        return all(map(_is_of_numbers, node.args))
+    return isinstance(node, (lazy.NumberOperand, lazy.Constant))
+
+
 def with_numbers(planner: Planner, node: lazy.Map, is_dense: bool) -> tuple[lazy.Expression, bool]:
     """A result with its numbers as arguments of the program, and whether it thereby has another fill, which
     stands for its own and is nowhere that operands store something."""
@@ -198,7 +205,9 @@ def with_numbers(planner: Planner, node: lazy.Map, is_dense: bool) -> tuple[lazy
     if apart.body is node or is_dense or apart.body.values is node.values:
         return apart.body, False
     where = apart.is_other
-    if apart.rest is None or where is None or type.bits < 64 or type.kind not in STANDS_IN:
+    if not _is_of_numbers(apart.rest) or where is None:
+        return node, False
+    if type.bits < 64 or type.kind not in STANDS_IN:
         return node, False
     other = lazy.Constant(typed_literal(STANDS_IN[type.kind], type))
     row = operator(op_node(node.op))
