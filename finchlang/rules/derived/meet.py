@@ -398,7 +398,8 @@ class _Meeting:
         if ending:  # where nothing is done but what is done everywhere
             over = absence.Absence(self._at_fill).as_filled(self.term.body)
             over = over if absence.variables(over) else absence.both(*ending)
-        is_first = absence.is_product(over)  # nothing else is left where one has none
+        # whether nothing else is left where one has none
+        is_first = absence.is_product(over) and len(absence.variables(over)) == len(ending or leaders)
         if rests is not None or is_first or self._is_worth_it(ending or leaders):
             self._loop(self.term, absent, exit, True, rests is None and not is_first)
         if rests is None and not is_first:
