@@ -3,19 +3,19 @@ entries were uniformly distributed.
 
 A step is a coordinate that a loop visits. An operand that is stored in another order than that of the
 loops is copied, or looked up at the coordinates that others give; a result that is written out of order
-goes through a workspace. In an intersection, long fibers are searched (galloped) for the coordinates of
+goes through a workspace. In an intersection, long fibers are searched for the coordinates of
 the shortest. The weights are in `algebra/costs.py`. Indices of loops are bits of integers.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from heapq import nsmallest
 from math import inf
 
 from finchlang.algebra import costs
-from finchlang.algebra.absence import AbsenceFormula, Where
+from finchlang.algebra.absence import Where
 from finchlang.algebra.costs import distinct, searched
 
 #: so many sets of outer loops are kept for each number of them: all of six loops
@@ -226,27 +226,6 @@ class Counts:
                         best[now] = min(best.get(now, (inf, ())), (total, (*order, index)))
             states = dict(nsmallest(STATES, best.items(), key=lambda item: item[1][0]))
         return sorted(found) if indices else [states[0]]
-
-    def galloped(self, order: Sequence[int]) -> Iterator[tuple[int, int]]:
-        """The operands, each with an index, better galloped than walked along the shortest fiber."""
-        outer = 0
-        for index in order:
-            for absent in intersections(self.absent):
-                parts = [(part, self.steps(part, outer, index)) for part in absent.parts]
-                known = [steps for _, steps in parts if steps is not None]
-                for part, steps in parts:
-                    if isinstance(part, int) and steps and searched(min(known), steps) < steps:
-                        yield part, index
-            outer |= 1 << index
-
-
-def intersections(absent: Where) -> Iterator[AbsenceFormula]:
-    """Formulas of several operands each of which alone makes a place absent: where their entries meet."""
-    if not isinstance(absent, int):
-        if not absent.is_and and len(absent.parts) > 1:
-            yield absent
-        for part in absent.parts:
-            yield from intersections(part)
 
 
 def full_levels(counts: Counts, stored: Sequence[int]) -> list[bool]:

@@ -12,7 +12,7 @@ from finchlang.algebra import index_map
 from finchlang.algebra.absence import Absence, Where, either
 from finchlang.algebra.expression_types import Names, annotate
 from finchlang.algebra.laws import is_value
-from finchlang.array.cost import Counts, OperandEntries, PlaceCounts, full_levels, intersections
+from finchlang.array.cost import Counts, OperandEntries, PlaceCounts, full_levels
 from finchlang.array.inferred_values import Values, stored_of
 from finchlang.base.records import record
 from finchlang.levels.element import Element
@@ -192,14 +192,13 @@ def absence_of(
 
 @record
 class Plan:
-    """The loops of a nest, outermost first; the result's format; reads that are looked up (`followed`) or
-    `galloped` at an index; candidates as text; whether entries of operands count (`is_counted`); how many
-    `entries` the result is expected to have."""
+    """The loops of a nest, outermost first; the result's format; reads that are looked up (`followed`);
+    candidates as text; whether entries of operands count (`is_counted`); how many `entries` the result is
+    expected to have."""
 
     order: tuple[Index, ...]
     format: Format
     followed: tuple[Read, ...]
-    galloped: tuple[tuple[Read, Index], ...]
     told: str
     is_counted: bool
     entries: float
@@ -233,14 +232,10 @@ def planned(nest: LoopNest, is_dense: bool) -> Plan:
     if is_choice:
         told = "by steps: " + ", ".join([one.text(nest) for one in found[:SHOWN]])
     followed = tuple([nest.reads[k] for k in sorted(best.followed)])
-    meets = any(intersections(nest.absent))
-    at = nest.counts(best.followed).galloped(best.order) if meets else ()
-    galloped = tuple([(nest.reads[k], nest.indices[index]) for k, index in at])
-    told += "".join([f"; {read.name} is searched by {i.name}" for read, i in galloped])
     format = result_format(nest, followed, order, is_dense)
     is_narrow = any([type.bits < 64 for type in _index_types(nest)])
-    is_counted = is_choice or meets or is_narrow or bool(nest.reduced and nest.kept)
-    return Plan(order, format, followed, galloped, told, is_counted, nest.counts().entries)
+    is_counted = is_choice or is_narrow or bool(nest.reduced and nest.kept)
+    return Plan(order, format, followed, told, is_counted, nest.counts().entries)
 
 
 def candidates(nest: LoopNest) -> list[Candidate]:

@@ -218,17 +218,13 @@ class Lowering:
                 continue
             if access.indices != read.indices:  # a slice, or read through an index map
                 continue
-            searched: dict[ast.Node, str] = {
-                index: "gallop" for r, index in plan.galloped if r is read
-            }
-            if read in plan.followed:
-                searched = {index: "follow" for index in read.own if not read.is_dense_at(index)}
             new = access
             if not read.follows(plan.order) and read not in plan.followed:
                 new = self.copied(access, read, plan.order)
-            if searched and found.count(access) == 1:
-                protocols = [(i, searched.get(i)) for i in new.indices]
-                calls = [ast.Call(ast.Variable(by), (i,)) if by else i for i, by in protocols]
+            if read in plan.followed and found.count(access) == 1:
+                looked_up = {i for i in read.own if not read.is_dense_at(i)}
+                follow = ast.Variable("follow")
+                calls = [ast.Call(follow, (i,)) if i in looked_up else i for i in new.indices]
                 new = ast.Access(new.tensor, tuple(calls))
             value = value if new is access else _with(value, access, new)
         return value

@@ -6,7 +6,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import partial, reduce
 
-from finchlang.algebra.absence import NEVER, AbsenceFormula, Where, fold, is_product, variables
+from finchlang.algebra.absence import (
+    NEVER,
+    AbsenceFormula,
+    Where,
+    fold,
+    intersections,
+    is_product,
+    variables,
+)
 from finchlang.algebra.bounds import as_node, at_most, greater, lesser
 from finchlang.algebra.simplify import simplify
 from finchlang.host.construct import (
@@ -97,23 +105,25 @@ class Turn:
         return self.is_at_points or self.absent == NEVER
 
     def once(self) -> Callable[[], None]:
-        """The function that takes one turn; in a product of lists it searches those that are much longer
-        than another, or skips blocks of positions, if none is short."""
-        host, listed = self.host, list[ListedCursor]()
-        if self.is_sure and is_product(self.absent):
-            listed = [
-                c for c in self._listed() if c.known.listed and isinstance(c.steps, lp.Stepper)
-            ]
-        if len(listed) < 2:
-            return self.take
-        counts = [sub(c.end, c.known.start) for c in listed]
-        least = host.let(reduce(minimum, counts), "least")
-        for c, count in zip(listed, counts, strict=True):
-            c.leads = True
-            c.is_long = host.let(compare("gt", count, op("mul", least, LONG)), "is_long")
-        one, other, *_ = listed
-        is_plain = op("or", op("or", one.is_long, other.is_long), compare("lt", least, FEW))
-        return by_blocks(host, one, other, self.take, is_plain)
+        """The function that takes one turn. In a product those lists are searched that are much longer than
+        another; where there is nothing but a product, blocks of positions are skipped, if none is short."""
+        host, take = self.host, self.take
+        for part in intersections(self.absent) if self.is_sure and self.is_at_points else ():
+            own = [self.leaders[k] for k in sorted(part.numbers)]
+            lists = [c for c in own if isinstance(c, ListedCursor) and c.known.listed]
+            lists = [c for c in lists if isinstance(c.steps, lp.Stepper)]
+            if len(lists) < 2:
+                continue
+            counts = [sub(c.end, c.known.start) for c in lists]
+            least = host.let(reduce(minimum, counts), "least")
+            for c, count in zip(lists, counts, strict=True):
+                c.leads = True
+                c.is_long = host.let(compare("gt", count, op("mul", least, LONG)), "is_long")
+            if is_product(self.absent):
+                one, other, *_ = lists
+                is_plain = op("or", op("or", one.is_long, other.is_long), compare("lt", least, FEW))
+                take = by_blocks(host, one, other, self.take, is_plain)
+        return take
 
     def take(self) -> None:
         """Go to the next coordinate where something is to be done, and do it up to where an entry begins or
