@@ -75,7 +75,7 @@ class Maker:
         self.extreme = 0.04 if self.kind == "int" else 0.0
         self.misfit = 0.0
         self.before: list[str] = []
-        sizes = self.random.choices((0, 1, 2, 3, 4, 5, 8), (0.5, 1, 3, 4, 3, 2, 0.5), k=3)
+        sizes = self.random.choices((0, 1, 2, 3, 4, 5, 8), (0.5, 1, 2, 3, 3, 3, 1.5), k=3)
         self.sizes = dict(zip("mnp", sizes, strict=True))
         self.names: Iterator[str] = (
             f"{c}{n}" if n else c for n in itertools.count() for c in "ABCDEFGH"
@@ -166,7 +166,7 @@ class Maker:
 
     def places(self, takes: str, shape: tuple[int, ...]) -> list[list[tuple[int, ...]]]:
         """Coordinates of a fiber, in groups that share what is below them."""
-        density = self.random.choice((0.0, 0.3, 0.5, 0.8, 1.0))
+        density = self.random.choice((0.0, 0.3, 0.5, 0.5, 0.8, 1.0))
         if (count := prod(shape)) > ENTRIES and takes == "any":
             density *= ENTRIES / count
         all_of = list(itertools.product(*map(range, shape)))
