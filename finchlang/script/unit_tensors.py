@@ -23,7 +23,7 @@ from finchlang.operators.operator_table import OPERATORS, operator
 from finchlang.script.functions import PREDEFINED, FinchFunction
 from finchlang.script.unit_names import CallFrame, NotStaged, SlotName, Static, UnitNames, size_mode
 from finchlang.syntax import nodes as ast, traversal as trees
-from finchlang.syntax.types import Bool, PairType, type_of_value
+from finchlang.syntax.types import Bool, Int64, PairType, UInt64, promote, type_of_value
 from finchlang.syntax.user_function import Operation
 from finchlang.wrappers.masks import MaskValue
 
@@ -222,6 +222,8 @@ class UnitTensors:
         if not indices or isinstance(type, PairType) or (is_of_bools and type != Bool):
             raise NotStaged(f"`{name}` does not take this tensor", span)
         type = row.result_type((type, type))
+        if op in "+*" and not type.is_float:  # as outside of units
+            type = promote(type, UInt64 if type.kind == "uint" else Int64)
         if row.idempotent and not is_of_bools:  # the greatest of nothing is no number
             sizes = [loop_ir.SlotSize(slot, k, span=span) for k in range(level.order)]
             for size in sizes:
