@@ -167,7 +167,8 @@ class Cursor(ABC):
 class ListedCursor(Cursor):
     """A stepper over sorted storage, up to position `end`. What it reads of an entry is `kept` where it may
     have none left: it is read once for each entry then, not wherever another operand has one. If it `leads`
-    it may be ahead of the loop, as a jumper; where it `is_long`, entries are searched as in one."""
+    it may be ahead of the loop, as a jumper; where it `is_long`, entries are searched as in one. One is
+    left up to the coordinate `last`, if that is not the one of the steps."""
 
     nest: lp.Looplet
     steps: lp.Steps
@@ -176,6 +177,7 @@ class ListedCursor(Cursor):
     kept: Kept | None = None
     leads: bool = False
     begin: Expr | None = None
+    last: Expr | None = None
     is_long: Expr = FALSE
 
     @property
@@ -202,7 +204,7 @@ class ListedCursor(Cursor):
         return replace(self, end=end)
 
     def is_left(self, host: Host, at: Expr | None) -> Expr:
-        last = self.steps.last if self.end is self.known.stop else None
+        last = (self.last or self.steps.last) if self.end is self.known.stop else None
         leads = self.leads or isinstance(self.steps, lp.Jumper)
         if at is not None and last is not None and not leads:
             return compare("le", at, last)

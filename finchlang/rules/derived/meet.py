@@ -11,7 +11,7 @@ from typing import Any
 from finchlang.algebra import absence
 from finchlang.algebra.bounds import greater, lesser
 from finchlang.algebra.simplify import counts_once, simplify
-from finchlang.host.construct import ZERO, add, compare, conjunction, sub
+from finchlang.host.construct import ZERO, add, compare, conjunction, op, sub
 from finchlang.host.engine import Machine, Step, rule
 from finchlang.host.inspecting import scratch
 from finchlang.host.ir import Expr
@@ -399,7 +399,9 @@ class _Meeting:
             over = absence.Absence(self._at_fill).as_filled(self.term.body)
             over = over if absence.variables(over) else absence.both(*ending)
         # whether nothing else is left where one has none
-        is_first = absence.is_product(over) and len(absence.variables(over)) == len(ending or leaders)
+        is_first = absence.is_product(over) and len(absence.variables(over)) == len(
+            ending or leaders
+        )
         if rests is not None or is_first or self._is_worth_it(ending or leaders):
             self._loop(self.term, absent, exit, True, rests is None and not is_first)
         if rests is None and not is_first:
@@ -450,8 +452,10 @@ class _Meeting:
             c, start = self._cursor(k), begins.get(k, self.start)
             if not c.stands_at(start):
                 c.seek(host, start)
-            if isinstance(c, cursors.ListedCursor):
-                c.leads = k in begins
+            if k in begins and isinstance(c, cursors.ListedCursor) and c.steps.last is not None:
+                there = compare("lt", c.known.here(host), c.end)  # none may be, before the last
+                last = op("select", there, c.steps.last, sub(self.start, 1))
+                c.last = host.let(last, "last")
         free = [k for k in leaders if not self.cursors[k].ends_within(self.stop)]
         points = [k for k in leaders if self.cursors[k].are_points]
         alone = absence.alternatives(self.absent)
