@@ -490,19 +490,16 @@ class _Meeting:
         known = {k: begin for k in leaders if (begin := self._cursor(k).begin) is not None}
         for k in leaders if known else ():
             others = [] if self.fills[k] is None else [n for n in known if n != k]
-            while others and k not in self.among(self._left(others)):
+            while others and k not in self.among(simplify(self._without(self.term, others))):
                 fewest = others
                 for n in others:
                     fewer = [m for m in fewest if m != n]
-                    if fewer and k not in self.among(self._left(fewer)):
+                    if fewer and k not in self.among(simplify(self._without(self.term, fewer))):
                         fewest = fewer
                 begin = reduce(lesser, [known[n] for n in fewest])
                 begins[k] = greater(begins.get(k, self.start), begin)
                 others = [n for n in others if n not in fewest]
         return begins
-
-    def _left(self, away: Iterable[int]) -> Any:
-        return simplify(self._without(self.term, away))
 
     def _stretches(self, leaders: Iterable[int]) -> dict[int, cursors.StretchCursor]:
         found = {k: self.cursors[k] for k in leaders}

@@ -240,10 +240,15 @@ class Turn:
         elif any(s.is_point for s in asked.values()):
             return [], set()  # it may be the last coordinate
         without = partial(self._without, seen=asked)
-        own = [
-            (variables(part), falls_together(part, asked.keys() & variables(part), without))
-            for part in parts
-        ]
+
+        def falls_together(part: Where) -> bool:
+            """Whether the loop is the same with any of a part's operands at their fill."""
+            own = asked.keys() & variables(part)
+            if isinstance(part, int) or not own:
+                return True
+            return is_product(part) and len({without(own), *(without([k]) for k in own)}) == 1
+
+        own = [(variables(part), falls_together(part)) for part in parts]
         away = {k: compare("gt", s.first, i) for k, s in asked.items()}
         lacking = [
             reduce(partial(op, "or" if is_one else "and"), (away.get(k, FALSE) for k in part))
@@ -314,16 +319,6 @@ class Turn:
         if k == self.later or at_most(s.first, i):
             return s.last
         return op("select", compare("le", s.first, i), s.last, sub(s.first, 1))
-
-
-def falls_together(
-    part: Where, own: Iterable[int], without: Callable[[Iterable[int]], Node]
-) -> bool:
-    """Whether a part of a sum is gone where one of its operands is away, and the others do not matter
-    there: with any of its `own` operands at their fill the loop is the same."""
-    if isinstance(part, int) or not own:
-        return True
-    return is_product(part) and len({without(own), *(without([k]) for k in own)}) == 1
 
 
 def sought(host: Host, others: Iterable[Cursor], i: Expr) -> dict[int, Node]:
