@@ -46,8 +46,13 @@ def denote(
     arrays, environment = bind(program, bindings)
     try:
         made = (semantics or Denotation)(arrays, functions or {})
+        try:
+            made.dimensions = made.solve(program, environment)
+        except FinchError as error:
+            if error.kind == "dimension":  # types, which depend on no value, are told before
+                check_types(made, program, environment)
+            raise
         check_types(made, program, environment)
-        made.dimensions = made.solve(program, environment)
         made.run(program, environment, ())
     except FinchError as error:
         if error.kind not in ("unknown name", "type"):

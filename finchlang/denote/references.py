@@ -227,6 +227,8 @@ class Places:
             return common(*parts)
         if isinstance(tensor, ast.Call):
             return np.dtype(bool) if is_mask(tensor) else self.dtype(tensor.args[0], env)
+        if not isinstance(tensor, ast.Variable):
+            raise FinchError("unknown name", "this is no tensor", tensor.span)
         named = env.get(tensor.name)
         if not isinstance(named, Named):
             return self.array(tensor).type.dtype
