@@ -126,15 +126,13 @@ def test_results_store_what_their_operands_do(made: str, format: str, stored: st
 
 
 @pytest.mark.parametrize(
-    "format", ["Dense(SparseList(%))", "SparseCOO{2}(%)", "SparseList(Dense(%))"]
+    "form", ["Dense(SparseList(%))", "SparseCOO{2}(%)", "SparseList(Dense(%))"]
 )
 @pytest.mark.parametrize("name, fill", [("cumulative_sum", 0.0), ("cumulative_prod", 1.0)])
-def test_cumulative_sums_of_few_entries_are_runs(format: str, name: str, fill: float) -> None:
-    dense = np.full((300, 2000), fill)
-    dense[RNG.integers(0, 300, 90), RNG.integers(0, 4, 90)] = RNG.choice(
-        [1e30, -1, 2, 0, np.nan], 90
-    )
-    array = xp.asarray(Tensor(format.replace("%", f"Element({fill})"), dense))
+def test_cumulative_sums_of_few_entries_are_runs(form: str, name: str, fill: float) -> None:
+    dense, places = np.full((300, 2000), fill), RNG.integers((0, 0), (300, 4), (90, 2)).T
+    dense[*places] = RNG.choice([1e30, -1, 2, 0, np.nan], 90)
+    array = xp.asarray(Tensor(form.replace("%", f"Element({fill})"), dense))
     for axis, first in (0, False), (0, True), (1, False), (1, True):
         found = getattr(xp, name)(array, axis=axis, include_initial=first)
         wanted = getattr(np, name)(dense, axis=axis, include_initial=first)

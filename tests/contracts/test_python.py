@@ -50,8 +50,8 @@ def test_lazy_arrays_are_computed_when_they_are_bound() -> None:
 
 def interlaced(array: np.ndarray) -> np.ndarray:
     """Three rows of four entries each, of which a row begins within another."""
-    steps, memory = np.array((2, 3)) * array.itemsize, np.zeros(14, array.dtype)
-    view = np.lib.stride_tricks.as_strided(memory, array.shape, steps)
+    steps = 2 * array.itemsize, 3 * array.itemsize
+    view = np.lib.stride_tricks.as_strided(np.zeros(14, array.dtype), array.shape, steps)
     view[:] = array
     return view
 

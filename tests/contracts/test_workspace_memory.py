@@ -18,26 +18,9 @@ from finchlang.python.session import Session
 from finchlang.tensors.tensor import Tensor
 
 LISTS = "SparseList(SparseList(Element(0.0)))"
-OUTER = """
-@finch begin
-    C .= 0
-    for k = _, j = _, i = _
-        C[i, j] += A[i, k] * B[j, k]
-    end
-end
-"""
-BY_HAND = """
-@finch begin
-    w .= 0
-    for k = _, j = _, i = _
-        w[i, j] += A[i, k] * B[j, k]
-    end
-    C .= 0
-    for j = _, i = _
-        C[i, j] = w[i, j]
-    end
-end
-"""
+OUTER = "@finch begin C .= 0; for k = _, j = _, i = _; C[i, j] += A[i, k] * B[j, k] end end"
+BY_HAND = "@finch begin w .= 0; for k = _, j = _, i = _; w[i, j] += A[i, k] * B[j, k] end\n"
+BY_HAND += "C .= 0; for j = _, i = _; C[i, j] = w[i, j] end end"
 
 
 def lists(shape: tuple[int, int], rows: np.ndarray, columns: np.ndarray) -> Tensor:

@@ -14,6 +14,7 @@ DENSE = "Dense(Dense(Element(0.0)))"
 CSC = "Dense(SparseList(Element(0.0)))"
 DCSC = "SparseList(SparseList(Element(0.0)))"
 CSF = "Dense(SparseList(SparseList(Element(0.0))))"
+MATRICES = {"C": CSC, "A": CSC, "B": CSC}
 
 #: Workspaces'24 Fig 5 and its like: the loops, the update, and the formats. All have C declared.
 FIGURE_5: dict[str, tuple[str, dict[str, str]]] = {
@@ -26,26 +27,11 @@ FIGURE_5: dict[str, tuple[str, dict[str, str]]] = {
         {"C": CSF, "A": CSF},
     ),
     "c: transposition": ("for j=_, i=_\nC[j, i] = A[i, j]\nend", {"C": CSC, "A": CSC}),
-    "d: sum of sparse matrices": (
-        "for j=_, i=_\nC[i, j] = A[i, j] + B[i, j]\nend",
-        {"C": CSC, "A": CSC, "B": CSC},
-    ),
-    "e: inner product": (
-        "for j=_, i=_, k=_\nC[i, j] += A[k, i] * B[k, j]\nend",
-        {"C": CSC, "A": CSC, "B": CSC},
-    ),
-    "f: Gustavson's product": (
-        "for j=_, k=_, i=_\nC[i, j] += A[i, k] * B[k, j]\nend",
-        {"C": CSC, "A": CSC, "B": CSC},
-    ),
-    "g: outer product": (
-        "for k=_, j=_, i=_\nC[i, j] += A[i, k] * B[k, j]\nend",
-        {"C": CSC, "A": CSC, "B": CSC},
-    ),
-    "h: product, transposed": (
-        "for j=_, k=_, i=_\nC[j, i] += A[i, k] * B[k, j]\nend",
-        {"C": CSC, "A": CSC, "B": CSC},
-    ),
+    "d: sum of sparse matrices": ("for j=_, i=_\nC[i, j] = A[i, j] + B[i, j]\nend", MATRICES),
+    "e: inner product": ("for j=_, i=_, k=_\nC[i, j] += A[k, i] * B[k, j]\nend", MATRICES),
+    "f: Gustavson's product": ("for j=_, k=_, i=_\nC[i, j] += A[i, k] * B[k, j]\nend", MATRICES),
+    "g: outer product": ("for k=_, j=_, i=_\nC[i, j] += A[i, k] * B[k, j]\nend", MATRICES),
+    "h: product, transposed": ("for j=_, k=_, i=_\nC[j, i] += A[i, k] * B[k, j]\nend", MATRICES),
     "i: tensor times matrix over its middle mode": (
         "for l=_, k=_, i=_, j=_\nC[i, j, l] += A[i, k, l] * B[j, k]\nend",
         {"C": CSF, "A": CSF, "B": CSC},

@@ -27,8 +27,6 @@ CASES = int(os.environ.get("FUNCTIONS", "20"))
 FIRST = int(os.environ.get("FUNCTIONS_SEED", "0"))
 STEP = 5
 TOLERANCE = 1e-9
-#: what a script has that prints, or makes texts
-PRINTS = ("println", "word")
 
 
 @dataclass
