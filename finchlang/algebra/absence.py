@@ -175,15 +175,6 @@ def alternatives(where: Where) -> list[int]:
     return [] if where.is_and else sorted(where.numbers)
 
 
-def intersections(absent: Where) -> Iterator[AbsenceFormula]:
-    """Formulas of several operands each of which alone makes a place absent: where their entries meet."""
-    if not isinstance(absent, int):
-        if not absent.is_and and len(absent.parts) > 1:
-            yield absent
-        for part in absent.formulas:
-            yield from intersections(part)
-
-
 def is_product(where: Where) -> bool:
     """Whether each operand of a formula alone makes it true."""
     return len(alternatives(where)) == len(variables(where)) > 0

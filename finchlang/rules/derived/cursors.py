@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from finchlang.algebra.bounds import at_most, greater, lesser
 from finchlang.base.errors import Bug
 from finchlang.base.records import record
-from finchlang.host.construct import FALSE, ONE, TRUE, ZERO, add, compare, maximum, minimum, op
+from finchlang.host.construct import ONE, TRUE, ZERO, add, compare, maximum, minimum, op
 from finchlang.host.guarding import Kept, guarded
 from finchlang.host.inspecting import scratch
 from finchlang.host.interface import Host
@@ -167,8 +167,7 @@ class Cursor(ABC):
 class ListedCursor(Cursor):
     """A stepper over sorted storage, up to position `end`. What it reads of an entry is `kept` where it may
     have none left: it is read once for each entry then, not wherever another operand has one. If it `leads`
-    it may be ahead of the loop, as a jumper; where it `is_long`, entries are searched as in one. One is
-    left up to the coordinate `last`, if that is not the one of the steps."""
+    it may be ahead of the loop, as a jumper. One is left up to coordinate `last`, or that of the steps."""
 
     nest: lp.Looplet
     steps: lp.Steps
@@ -178,7 +177,6 @@ class ListedCursor(Cursor):
     leads: bool = False
     begin: Expr | None = None
     last: Expr | None = None
-    is_long: Expr = FALSE
 
     @property
     def fill(self) -> Node | None:  # type: ignore[override]
@@ -252,12 +250,10 @@ class ListedCursor(Cursor):
         return Seen(self.nest, first, last, known.fill, whole, *how)
 
     def _go_on(self, q: Expr, host: Host, i: Expr | None) -> None:
-        """Move past position q: by one, or by a search for i."""
+        """Move past position q: by one, or in a jumper by a search for i."""
         after = add(q, 1)
-        if i is not None:
-            is_searched = TRUE if isinstance(self.steps, lp.Jumper) else self.is_long
-            search = partial(self.known.locate, host, after, i)
-            after = host.only_if(is_searched, search, "q", after)
+        if i is not None and isinstance(self.steps, lp.Jumper):
+            after = self.known.locate(host, after, i)
         self.known.go(host, after)
         self._read(host, after)
 

@@ -11,7 +11,6 @@ from finchlang.algebra.absence import (
     AbsenceFormula,
     Where,
     fold,
-    intersections,
     is_product,
     variables,
 )
@@ -42,11 +41,9 @@ from finchlang.rules.derived.cursors import Cursor, ListedCursor, Seen, is_mask
 from finchlang.syntax.nodes import Loop, Node
 from finchlang.syntax.traversal import substitute
 
-#: a list that has more than so many times the entries of another is searched: rows of a doubly compressed
-#: matrix that meet fibers of one to three entries take 0.3 of the time
-LONG = 32
-#: blocks of fewer entries are not skipped: products whose lists have one or two take 0.7 of the time
-FEW = 4
+#: lists with so many times the entries of another are searched (rows that meet fibers of one to three take
+#: 0.2 of the time), and blocks of fewer entries are not skipped (fibers of one or two: 0.6)
+LONG, FEW = 16, 4
 
 
 @dataclass
@@ -105,25 +102,14 @@ class Turn:
         return self.is_at_points or self.absent == NEVER
 
     def once(self) -> Callable[[], None]:
-        """The function that takes one turn. In a product those lists are searched that are much longer than
-        another; where there is nothing but a product, blocks of positions are skipped, if none is short."""
-        host, take = self.host, self.take
-        for part in intersections(self.absent) if self.is_sure and self.is_at_points else ():
-            own = [self.leaders[k] for k in sorted(part.numbers)]
-            lists = [c for c in own if isinstance(c, ListedCursor) and c.known.listed]
-            lists = [c for c in lists if isinstance(c.steps, lp.Stepper)]
-            if len(lists) < 2:
-                continue
-            counts = [sub(c.end, c.known.start) for c in lists]
-            least = host.let(reduce(minimum, counts), "least")
-            for c, count in zip(lists, counts, strict=True):
-                c.leads = True
-                c.is_long = host.let(compare("gt", count, op("mul", least, LONG)), "is_long")
-            if is_product(self.absent):
-                one, other, *_ = lists
-                is_plain = op("or", op("or", one.is_long, other.is_long), compare("lt", least, FEW))
-                take = by_blocks(host, one, other, self.take, is_plain)
-        return take
+        """The function that takes one turn; in a product of lists it skips blocks of positions, too."""
+        if self.is_sure and is_product(self.absent):
+            listed = [
+                c for c in self._listed() if c.known.listed and isinstance(c.steps, lp.Stepper)
+            ]
+            if len(listed) > 1:
+                return by_blocks(self.host, listed, self.take, sub(self.beyond, 1))
+        return self.take
 
     def take(self) -> None:
         """Go to the next coordinate where something is to be done, and do it up to where an entry begins or
@@ -351,20 +337,35 @@ def visit(
 
 
 def by_blocks(
-    host: Host, one: ListedCursor, other: ListedCursor, take: Callable[[], None], is_plain: Expr
+    host: Host, lists: Sequence[ListedCursor], take: Callable[[], None], last: Expr
 ) -> Callable[[], None]:
-    """`take`; but unless the loop `is_plain`, where the first of two lists comes to a new block of
-    positions, blocks are skipped: as long as this block and the next one of the other list have no
-    coordinate in common, the one that ends first is skipped, or both.
-
+    """`take`, but where the first of two lists comes to a new block of positions, blocks are skipped: as
+    long as this block and the next one of the other list have no coordinate in common, the one that ends
+    first is skipped, or both. If all lists end up to `last`, long ones are searched for the entries of
+    others, and blocks of short ones are not skipped.
     Rows of 3 to 100 entries take 0.3 to 0.5 of the time so, and lists with a third of their coordinates in
     common 1.08. The last block of a list ends with the list, so that it may begin within the previous one,
     or before the list; coordinates found equal there only mean that nothing is skipped."""
-    pair = (one, other)
+    pair = one, _ = lists[:2]
+    for c in lists:
+        c.leads = True
     (idx, delta), (other_idx, other_delta) = (c.known.listed for c in pair if c.known.listed)
     shift = host.let(sub(delta, other_delta), "shift")
-    #: where the first comes to its next block
+    counts: list[Expr] = []
+    is_plain: Expr = FALSE
+    if all(c.end is not c.known.stop or c.ends_within(last) for c in lists):
+        counts = [sub(c.end, c.known.here(host)) for c in lists]
+        least = host.let(reduce(minimum, counts), "least")
+        is_far = host.let(compare("gt", reduce(maximum, counts), op("mul", least, LONG)), "is_far")
+        is_plain = op("and", compare("lt", least, FEW), op("not", is_far))
     block = host.cell(op("select", is_plain, one.end, one.known.start), "block")
+
+    def search() -> None:
+        firsts = [c.known.coordinate(host, c.known.here(host)) for c in lists]
+        i = host.let(reduce(maximum, firsts), "i")
+        for count, c in zip(counts, lists, strict=True):
+            host.branch(compare("gt", count, op("mul", least, LONG)), partial(c.seek, host, i))
+        host.set(block, add(one.known.here(host), 1))
 
     def pass_over() -> None:
         stops = [host.let(minimum(add(c.known.here(host), BLOCK), c.end), "stop") for c in pair]
@@ -383,7 +384,10 @@ def by_blocks(
         host.branch(conjunction(compare("le", ZERO, q), compare("le", ZERO, r)), ask)
         host.branch(host.get(is_passed), go_on, partial(host.set, block, stops[0]))
 
+    def come_to_block() -> None:
+        host.branch(is_far, search, pass_over) if counts else pass_over()
+
     def step() -> None:
-        host.branch(compare("ge", one.known.here(host), host.get(block)), pass_over, take)
+        host.branch(compare("ge", one.known.here(host), host.get(block)), come_to_block, take)
 
     return step
