@@ -14,6 +14,7 @@ from itertools import product
 from typing import Any, TypeVar
 
 from finchlang.algebra.expression_types import is_there
+from finchlang.algebra.laws import MISSING_LITERAL
 from finchlang.algebra.program_context import is_single, wrapped
 from finchlang.algebra.simplify import if_there, simplify
 from finchlang.base.records import record
@@ -23,7 +24,6 @@ from finchlang.syntax import nodes as ast
 from finchlang.syntax.traversal import children, memo, walk
 
 _T = TypeVar("_T")
-MISSING = ast.Literal(ast.MISSING)
 
 
 @record(eq=False, slots=True)
@@ -329,7 +329,7 @@ class Absence:
         may_miss = bool(missing)
         # what may be missing decides only a call that is missing with it, or that gives the same then
         if may_miss and not _passes_missing(node):
-            args = tuple(MISSING if k in missing else arg for k, arg in enumerate(args))
+            args = tuple(MISSING_LITERAL if k in missing else arg for k, arg in enumerate(args))
             ends = [simplify(ast.Call(node.op, args)), found]
             if len(missing) > 1 or not all(isinstance(end, ast.Literal) for end in ends):
                 return

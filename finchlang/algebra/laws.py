@@ -20,7 +20,7 @@ from finchlang.syntax.nodes import MISSING, Access, Call, Literal, Node, Variabl
 from finchlang.syntax.traversal import remembered, replace
 from finchlang.syntax.types import Pair, PairType, Type, promote
 
-_MISSING = Literal(MISSING)
+MISSING_LITERAL = Literal(MISSING)
 
 
 #: a law: given the row of an operator and a call of it, what the call becomes, or None
@@ -114,7 +114,7 @@ def _operand_type(node: Call) -> Type | None:
 def missing_argument(row: table.Operator, node: Call) -> Node | None:
     """f(missing, a) = missing. If f skips missing arguments, as coalesce: f(missing, missing) = missing."""
     is_certain = all if row.lazy_missing else any
-    return _MISSING if is_certain(map(is_missing, node.args)) else None
+    return MISSING_LITERAL if is_certain(map(is_missing, node.args)) else None
 
 
 def selection(row: table.Operator, node: Call) -> Node | None:
@@ -123,7 +123,7 @@ def selection(row: table.Operator, node: Call) -> Node | None:
         return None
     condition, one, other = node.args
     if is_missing(condition):
-        return _MISSING
+        return MISSING_LITERAL
     if isinstance(condition, Literal):
         return typed(one if condition.value else other, node)
     if is_missing(one):
@@ -196,7 +196,7 @@ def by_structure(node: Node) -> list[Node]:
     """The literals that an expression may be, as some of its operands are at their fills."""
     if isinstance(node, (Access, Variable)):
         is_stored = isinstance(node, Access) and not node.indices and isinstance(node.tensor, Fiber)
-        return [] if is_stored else [*node.fills, *([_MISSING] if node.may_miss else ())]
+        return [] if is_stored else [*node.fills, *([MISSING_LITERAL] if node.may_miss else ())]
     if not isinstance(node, Call):
         return [node] if isinstance(node, Literal) else []
     found = dict[Node, None]()
@@ -237,7 +237,7 @@ def identity(row: table.Operator, node: Call) -> Node | None:
     is_about = row.identity.is_about
     keep = [a for k, a in enumerate(args, 1) if not (is_about(k) and is_value(a, unit, type))]
     if row.lazy_missing:
-        keep = [a for a in keep if not is_missing(a)] or [_MISSING]
+        keep = [a for a in keep if not is_missing(a)] or [MISSING_LITERAL]
     if len(keep) == len(args):
         return None
     if len(keep) < 2:

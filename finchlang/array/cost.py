@@ -3,8 +3,8 @@ entries were uniformly distributed.
 
 A step is a coordinate that a loop visits. An operand that is stored in another order than that of the
 loops is copied, or looked up at the coordinates that others give; a result that is written out of order
-goes through a workspace. In an intersection, long fibers are searched for the coordinates of
-the shortest. The weights are in `algebra/costs.py`. Indices of loops are bits of integers.
+goes through a workspace. In an intersection, long fibers are searched for the coordinates of the
+shortest. The weights are in `algebra/costs.py`. Indices of loops are bits of integers.
 """
 
 from __future__ import annotations
