@@ -286,7 +286,7 @@ def shows() -> Iterator[tuple[Path, str, list[str], dict[str, str]]]:
 def lowerings() -> dict[str, str | bytes]:
     """Examples as pages to step through, which `howto/step.md` shows."""
     from finchlang import Session
-    from finchlang.repl.explain_page import Page
+    from finchlang.repl.recording import Page
 
     made: dict[str, str | bytes] = {}
     for name, rules in (("upper_triangle", "paper"), ("spmv", "all"), ("spgemm", "all")):

@@ -34,15 +34,13 @@ def main(argv: Sequence[str] | None = None) -> int:
         with _plain_ctrl_c():
             options = parse(arguments)
             talks = options.command == "directly" and options.file is None and options.e is None
-            perform = _commands(not talks and options.command not in _OF_TEXT).perform
+            commands = _commands(not talks and options.command not in _OF_TEXT)
     except SystemExit as leave:  # after --help (0) or a wrong usage (2)
         return leave.code if isinstance(leave.code, int) else 2
     if getattr(options, "watch", False):
-        from .watch import watched_file
-
-        return watched_file(options.file, lambda: perform(options))
+        return commands.watched_file(options.file, lambda: commands.perform(options))
     with _ctrl_c_again():
-        return perform(options)
+        return commands.perform(options)
 
 
 @contextmanager

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from finchlang.testing.apart import Comparer
     from finchlang.testing.compare_engines import Comparison, Way
 
+#: how often a file that is watched is looked at, in seconds
+EVERY = 0.2
 #: commands that print by `write` alone, which first clears the line of progress
 QUIET = ("run", "show", "diff", "replay")
 GREETING = f"{BANNER}\n:help helps, Ctrl-D leaves."
@@ -75,6 +77,29 @@ def _let_go_of_output() -> None:
     devnull = os.open(os.devnull, os.O_WRONLY)
     os.dup2(devnull, sys.stdout.fileno())
     os.close(devnull)
+
+
+def watched_file(path: str, do: Callable[[], int]) -> int:
+    """Do it, and again at each change of the file, until Ctrl-C; returns the last status."""
+    status, seen = do(), _mark(path)
+    try:
+        while True:
+            time.sleep(EVERY)
+            now = _mark(path)
+            if now is not None and now != seen:
+                seen = now
+                print(f"-- {path} has changed", file=sys.stderr, flush=True)
+                status = do()
+    except KeyboardInterrupt:
+        return status
+
+
+def _mark(path: str) -> tuple[int, int] | None:
+    """By which a changed file is told; None while it is being replaced."""
+    with suppress(OSError):
+        found = os.stat(path)
+        return found.st_mtime_ns, found.st_size
+    return None
 
 
 # ------------------------------------------------------------------------------- running, talking
@@ -114,7 +139,7 @@ def directly(options: Namespace) -> int:
     if sys.stdin is None:
         return SUCCESS
     if sys.stdin.isatty():
-        from .prompt import converse
+        from .terminal import converse
 
         return converse(conversation, GREETING)
     from finchlang.base.paths import read_script
@@ -178,7 +203,7 @@ def look(options: Namespace) -> int:
     from .views import LOOKS
 
     if getattr(options, "html", None) is not None:
-        from .explain_page import Page
+        from .recording import Page
 
         page = Page()
         _look(options, "native", page)

@@ -18,8 +18,7 @@ from .editor_state import Server, path_of, place_of, position_of, range_of, sign
 from .glances import Glances
 from .highlight import KEYWORDS
 from .manual import Entry, named, words
-from .outline import Binding
-from .renaming import nameable, renamed
+from .outline import Binding, nameable, renamed
 
 #: the most bytes of a message
 LARGEST = 1 << 27

@@ -1,5 +1,6 @@
 """The names that a text binds, and their scopes, as its program has them: the program of the lines that
-parse, in a text that is being typed."""
+parse, in a text that is being typed; and other names for them, refused where these would mean something
+else."""
 
 from __future__ import annotations
 
@@ -12,7 +13,11 @@ from typing import Any
 
 from pygments.token import Comment, Keyword, Name, Operator, String, Text, _TokenType
 
-from .highlight import OPENERS, FinchLexer
+from finchlang.base.errors import FinchError
+from finchlang.text.terminals import terminals
+
+from .highlight import CONSTANTS, KEYWORDS, OPENERS, FinchLexer
+from .manual import words
 
 _OPENING, _CLOSING = ("(", "[", "{"), (")", "]", "}")
 #: how many faults of a statement are left out
@@ -301,7 +306,7 @@ def _home(scope: Scope) -> Scope:
 @lru_cache(maxsize=4096)
 def _tree(text: str) -> Any:
     """The program of a statement; lines with faults are left out, and what is open at its end is closed."""
-    from finchlang.base.errors import FinchError, Source
+    from finchlang.base.errors import Source
     from finchlang.syntax.nodes import Script
     from finchlang.text.parse import parse_apart
 
@@ -334,3 +339,49 @@ def _words(text: str) -> Iterator[Word]:
         else:
             yield Word(at, kind, value, is_first)
             is_first = False
+
+
+# ------------------------------------------------------------------------------- other names
+
+
+def nameable(outline: Outline, offset: int) -> Word:
+    """The name at a place that can be given another. Raises FinchError "unknown name" if there is none."""
+    word = outline.name_at(offset)
+    if word is None:
+        raise FinchError("unknown name", "there is no name of a variable, function or index here")
+    if outline.meaning(word.text, word.at) is not None:
+        return word
+    what = "is a word of the language" if word.text in words() else "is bound nowhere in this file"
+    raise FinchError("unknown name", f"`{word.text}` {what}")
+
+
+def renamed(outline: Outline, offset: int, name: str) -> list[Word]:
+    """The words to be replaced where the name at a place is to be `name`. Raises FinchError if that cannot
+    be a name, or is taken."""
+    word = nameable(outline, offset)
+    if not re.fullmatch(terminals()["NAME"], name):
+        raise FinchError("syntax", f"`{name}` is no name", hint="letters, digits and `_`")
+    if name in KEYWORDS or name in CONSTANTS or name in words():
+        raise FinchError("unknown name", f"`{name}` is a word of the language")
+    found = outline.references(word)
+    if name == word.text:
+        return []
+    bound = outline.meaning(word.text, word.at)
+    assert bound is not None
+    if bound.kind == "parameter" and (use := outline.label(word.text)) is not None:
+        line = outline.text.count("\n", 0, use.at) + 1
+        message = f"`{word.text}` is also the name of a keyword argument in line {line}"
+        raise FinchError("unknown name", message)
+    new = outline.text
+    for each in reversed(found):
+        new = new[: each.at] + name + new[each.end :]
+    by = len(name) - len(word.text)
+    places = [each.at + k * by for k, each in enumerate(found)]
+    after = Outline(new)
+    first = after.name_at(places[0])
+    is_same = first is not None and [w.at for w in after.references(first)] == places
+    is_seen = any(outline.meaning(name, each.at) for each in found)
+    lets = (b for b in outline.bindings if b.name == name and b.scope.word == "let")
+    if not is_same or is_seen or any(bound.scope.has(b.at) for b in lets):  # a `let` hides nothing
+        raise FinchError("unknown name", f"`{name}` is taken where `{word.text}` is used")
+    return found

@@ -1,14 +1,19 @@
-"""The data of `finch explain --html` about a kernel: the steps of its passes and of its staging, with
-places in the source, looplets, the growing residual, and the first values in a run on its data."""
+"""`finch explain FILE --html OUT`: the lowering of a file's kernels as a page to step through. Its data are
+the steps of passes and of staging, with places in the source, looplets, the growing residual, and the
+first values in a run on a kernel's data."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
+from importlib.resources import files
+from inspect import cleandoc
 from typing import Any
 
 from finchlang.base.errors import FinchError, Source, Span
+from finchlang.base.paths import replace_text
 from finchlang.calls.runner import KernelEvent
 from finchlang.functions.unit_rules import ALL
 from finchlang.host.engine import Applied, EventKind, Machine, Rule, Step
@@ -21,7 +26,8 @@ from finchlang.text.print import pretty
 
 from .guide import Chapters, Guide
 from .live_listing import GrowingHost
-from .sentences import by_step, is_nested, sentence
+from .notes import Notes
+from .sentences import LOOPLETS, by_step, is_nested, sentence
 from .trace_printer import (
     Part,
     changed,
@@ -32,6 +38,8 @@ from .trace_printer import (
 )
 from .watching_host import Enough, WatchingHost
 
+#: the most kernels of a page
+KERNELS = 40
 #: the most steps that are shown, of staging and of passes together
 STEPS = 1500
 #: the most values that are looked at in the run on the data
@@ -343,3 +351,32 @@ def _end(node: ast.Node) -> str:
         return str(node.expr.value)
     text = shown(node)
     return text[1:-1] if text.startswith("(") and text.count("(") == 1 else text
+
+
+class Page(Notes):
+    """Records each kernel when it first runs."""
+
+    def __init__(self) -> None:
+        self.kernels: list[dict[str, Any]] = []
+
+    def kernel(self, event: KernelEvent) -> None:
+        if len(self.kernels) < KERNELS:
+            self.kernels.append(Recording(event).data())
+
+    def text(self, name: str) -> str:
+        used = {step["rule"] for kernel in self.kernels for step in kernel["steps"]}
+        laws = {
+            name: {"law": cleandoc(rule.statement), "derived": rule.is_derived}
+            for name, rule in BY_STEP.items()
+            if name in used
+        }
+        data = {"name": name, "kernels": self.kernels, "rules": laws, "looplets": LOOPLETS}
+        # no `<` in the data, which could end the script element
+        packed = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")
+        template, script = (files(__package__) / f"explain.{kind}" for kind in ("html", "js"))
+        page = template.read_text("utf-8").replace("@SCRIPT@", script.read_text("utf-8"))
+        return page.replace("@DATA@", packed)
+
+    def write(self, name: str, path: str) -> None:
+        """Write the page to a file, which is replaced as a whole. Raises FinchError "I/O"."""
+        replace_text(path, self.text(name))

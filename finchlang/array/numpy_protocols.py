@@ -112,7 +112,10 @@ def _of_ufunc(ufunc: np.ufunc, method: str, inputs: Any, keywords: dict[str, Any
         return _called(function, inputs, given)
     if name == "divmod" and not given:
         return namespace.divmod(*inputs)
-    if given.keys() - {"dtype"} or ufunc.nout > 1 or not _has(ufunc):
+    is_ours = ALIASES.get(name, name) in namespace.__all__ or namespace.elementwise.is_operator(
+        name
+    )
+    if given.keys() - {"dtype"} or ufunc.nout > 1 or not is_ours:
         return NotImplemented
     result = map_elements(ufunc, *inputs)
     if "dtype" not in given:
@@ -123,11 +126,6 @@ def _of_ufunc(ufunc: np.ufunc, method: str, inputs: Any, keywords: dict[str, Any
     if not {types[-1] for types in ufunc.types} <= {*"?O"}:  # no test: it is computed in that type
         result = map_elements(ufunc, *[namespace.astype(x, dtype) for x in inputs])
     return namespace.astype(result, dtype)
-
-
-def _has(ufunc: np.ufunc) -> bool:
-    name = ufunc.__name__
-    return ALIASES.get(name, name) in namespace.__all__ or namespace.elementwise.is_operator(name)
 
 
 def _given(keywords: dict[str, Any]) -> dict[str, Any]:
@@ -258,13 +256,10 @@ def to_format(x: Any, form: str) -> str:
 
 def times(x: Any, y: Any) -> Any:
     """`x * y`: the matrix product if one is a matrix of NumPy or SciPy, whose `*` that is."""
-    is_product = any([isinstance(operand, _matrices()) for operand in (x, y)])
-    return (namespace.matmul if is_product else namespace.multiply)(x, y)
-
-
-def _matrices() -> tuple[type, ...]:
     sparse = sys.modules.get("scipy.sparse")
-    return (np.matrix, sparse.spmatrix) if sparse else (np.matrix,)
+    matrices = (np.matrix, sparse.spmatrix) if sparse else (np.matrix,)
+    is_product = isinstance(x, matrices) or isinstance(y, matrices)
+    return (namespace.matmul if is_product else namespace.multiply)(x, y)
 
 
 def copied(x: Any) -> Any:

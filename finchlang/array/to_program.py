@@ -192,7 +192,10 @@ class Lowering:
         if arg is node and not level_of(format).is_all_dense:
             body = _without_fills(node, value, target, op)
         for index in reversed(order):
-            body = ast.Loop(index, self._extent(arg, own.index(index), index), body)
+            extent: ast.Node = ast.Dimensionless()
+            if index not in self._loops.covered:  # inferred from no access at the index
+                extent = ast.Extent(ONE, self.size(arg, own.index(index)))
+            body = ast.Loop(index, extent, body)
         self.statements += [ast.Declare(ast.Variable(name), plain(start)), body]
         self.ends.append(len(self.statements))
         self.tensors[self.number_of(node)] = name, format
@@ -243,12 +246,6 @@ class Lowering:
             body = ast.Loop(index, ast.Dimensionless(), body)
         self.statements += [ast.Declare(ast.Variable(name), plain(level.fill)), body]
         return target
-
-    def _extent(self, node: lazy.Expression, mode: int, index: ast.Index) -> ast.Node:
-        """The extent of a loop: inferred from an access at its index, else the size of the node's mode."""
-        if index in self._loops.covered:
-            return ast.Dimensionless()
-        return ast.Extent(ONE, self.size(node, mode))
 
     def program(
         self, roots: tuple[lazy.Expression, ...], given: Sequence[Format | None]

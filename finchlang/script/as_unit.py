@@ -23,6 +23,7 @@ from finchlang.script.unit_names import (
     SlotName,
     Static,
     is_local,
+    numbers_in,
     size_mode,
     slots_in,
 )
@@ -141,7 +142,7 @@ class Units(UnitExpressions):
             case ast.Break() | ast.Continue() if self.loops:
                 before, left = self.loops[-1]
                 if isinstance(node, ast.Break):
-                    left |= self.names.known_numbers
+                    left |= numbers_in(self.names.values)
                 self.names.reconcile(before(), node.span)
                 self.names.emit(node)
             case ast.Return(given):
@@ -156,7 +157,9 @@ class Units(UnitExpressions):
             case ast.Call(ast.Variable("error") as op, args) if self.is_builtin(op):
                 self.fail(args, "", node.span)
             case ast.Macro("assert", (condition, *said)):
-                self.check(condition, tuple(said), node.span)
+                holds = self.expression_of(self.value(condition), condition.span)
+                text = condition.span.text if condition.span else "?"
+                self.ensure(holds, tuple(said) or (ast.Text((text,)),), node.span)
             case ast.Local():
                 self.local(node, is_last)
                 return
@@ -247,13 +250,6 @@ class Units(UnitExpressions):
         said = [arg.parts[0] if _is_plain(arg) else pretty(arg) for arg in args]  # type: ignore
         self.emit(loop_ir.RaiseError(head + "".join(map(str, said)), span=span))
 
-    def check(self, condition: ast.Node, said: tuple[ast.Node, ...], span: Span | None) -> None:
-        """`@assert`."""
-        found = self.value(condition)
-        holds = self.expression_of(found, condition.span)
-        said = said or (ast.Text((condition.span.text if condition.span else "?",)),)
-        self.ensure(holds, said, span)
-
     def ensure(self, holds: ast.Node, said: tuple[ast.Node, ...], span: Span | None) -> None:
         failing, _ = self.names.within(lambda: self.fail(said, "assertion failed: ", span))
         arms = (holds, ast.Script(())), (ast.Literal(True), failing)
@@ -283,7 +279,7 @@ class Units(UnitExpressions):
         names, holds = self.names, self.expression_of(found, condition.span)
         then, after = names.within(lambda: self.statement(body, is_last))
         other, behind = names.within(lambda: self.choose(more, is_last, span))
-        goes_on = [NEXT in ways(ast.If(((ast.Literal(True), body),))), _goes_on(more)]
+        goes_on = [NEXT in ways(ast.If(arms)) for arms in (((ast.Literal(True), body),), more)]
         if all(goes_on):
             other = names.join(after, behind, other, span)
         elif any(goes_on):
@@ -327,8 +323,7 @@ class Units(UnitExpressions):
         self.loops.append((before, left))
         inside, after = names.within(round)
         self.loops.pop()
-        numbers = {k: v for k, v in after.items() if isinstance(v, ast.Variable)}
-        names.values = left | numbers | before()
+        names.values = left | numbers_in(after) | before()
         return inside
 
     def count(self, node: ast.For) -> None:
@@ -484,10 +479,6 @@ def _items(value: Any) -> tuple[Any, ...]:
 
 def _is_plain(node: ast.Node) -> bool:
     return isinstance(node, ast.Text) and len(node.parts) == 1 and isinstance(node.parts[0], str)
-
-
-def _goes_on(branches: tuple[tuple[ast.Node, ast.Node], ...]) -> bool:
-    return NEXT in ways(ast.If(branches))
 
 
 _SAFE = ast.Literal, ast.Variable

@@ -426,15 +426,8 @@ class Evaluator(Calls):
         return local
 
     def condition(self, node: ast.Node, scope: Scope) -> Callable[[Environment], bool]:
-        value, span = self.closure(node, scope), node.span
-
-        def holds(env: Environment) -> bool:
-            try:
-                return data.truth(value(env))
-            except FinchError as error:
-                raise error.at(span) from None
-
-        return holds
+        value = self.closure(node, scope)
+        return placed(node.span, lambda env: data.truth(value(env)))
 
     def Try(self, node: ast.Try, scope: Scope) -> Closure:
         """`try`, where `catch` binds its name to the error's message. An interruption is not caught."""

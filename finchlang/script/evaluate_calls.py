@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from finchlang.base.errors import FinchError, Span
@@ -21,7 +21,6 @@ from finchlang.text.meant import INDEXED, SHADOWED
 from finchlang.text.print import pretty, with_dot
 from finchlang.wrappers.masks import MaskValue
 
-_NONE: Mapping[str, Closure] = {}
 #: calls of a script's functions may nest so deeply
 CALL_DEPTH = 5_000
 
@@ -84,42 +83,20 @@ class Calls(Expressions):
         if name[:1] == ".":
             return self.dotted(node, scope, keeps)
         meant = None if scope.is_local(name) else functions.PREDEFINED.get(name)
-        is_known = meant is not None and (name in SIGNS or _is_of_arrays(meant))
+        of_arrays = isinstance(meant, data.Builtin) and meant.is_lazy
+        is_known = of_arrays or name in SIGNS and meant is not None  # to take lazy arrays
         if arguments is None and not any(isinstance(arg, ast.Splat) for arg in node.args):
             arguments = (self.operands if is_known else self.closures)(node.args, scope)
         several = self.several(node.args, scope) if arguments is None else all_of(arguments)
         self.unknown_calls += not (name in ("&&", "||") or _runs_nothing(meant, name))
         pairs = node.keywords if isinstance(node, ast.KeywordCall) else ()
         keywords = {name: self.closure(value, scope) for name, value in pairs}
-        own_meaning = meant if is_known else None
-        bound = self.call_of(self.closure(op, scope), several, span, keeps, own_meaning, keywords)
-        if arguments is None or keywords or scope.is_local(name):
-            return bound
-        if name in ("&&", "||", "ifelse"):
-            own = placed(span, lazy(name, arguments))
-        elif isinstance(meant, Operator):
-            own = self.call_operator(meant, node, bound, arguments, keeps)  # type: ignore[arg-type]
-        else:
-            return bound
-        return lambda env: bound(env) if name in env.outermost else own(env)
+        called = self.closure(op, scope)
 
-    KeywordCall = Call
-
-    def call_of(
-        self,
-        called: Closure,
-        several: Callable[[Environment], list[Any]],
-        span: Span | None,
-        keeps: bool,
-        meant: Any,
-        keywords: Mapping[str, Closure] = _NONE,
-    ) -> Closure:
-        """A call; one whose name is `meant` to take lazy arrays, unless the script has bound it."""
-
-        def call(env: Environment) -> Any:
+        def bound(env: Environment) -> Any:
             try:
                 function, args = called(env), several(env)
-                if meant is not None and function is not meant:
+                if is_known and function is not meant:  # the script has bound its name
                     args = [forced(arg, self.run_kernel) for arg in args]
                 named = {name: value(env) for name, value in keywords.items()} if keywords else {}
                 return self.apply(function, args, named, span, keeps)
@@ -130,18 +107,25 @@ class Calls(Expressions):
                         error.hint = f"`{function.usage}`: {function.doc}"
                 raise error.at(span) from None
 
-        return call
+        if arguments is None or keywords or scope.is_local(name):
+            return bound
+        if name in ("&&", "||", "ifelse"):
+            own = placed(span, lazy(name, arguments))
+        elif isinstance(meant, Operator):
+            own = self.call_operator(meant, node, arguments, keeps)  # type: ignore[arg-type]
+        else:
+            return bound
+        return lambda env: bound(env) if name in env.outermost else own(env)
+
+    KeywordCall = Call
 
     def call_operator(
-        self, op: Operator, node: ast.Call, bound: Closure, arguments: list[Closure], keeps: bool
+        self, op: Operator, node: ast.Call, arguments: list[Closure], keeps: bool
     ) -> Closure:
-        """A call of an operator of the table, directly if all arguments are Python's own numbers; of what
-        its name is `bound` to if the script has bound it."""
-        known, span, name = data.plain_functions(op), node.span, node.op.name  # type: ignore[attr-defined]
+        """A call of an operator of the table, directly if all arguments are Python's own numbers."""
+        known, span = data.plain_functions(op), node.span
 
         def call(env: Environment) -> Any:
-            if name in env.outermost:
-                return bound(env)
             try:
                 args = [arg(env) for arg in arguments]
                 function = known[tuple(map(type, args))]
@@ -152,8 +136,6 @@ class Calls(Expressions):
                 raise _with_dot(error, node).at(span) from None
 
         def call_of_two(env: Environment) -> Any:  # as `call`, quicker: most operators take two
-            if name in env.outermost:
-                return bound(env)
             try:
                 a, b = left(env), right(env)
                 function = known[type(a), type(b)]
@@ -323,10 +305,6 @@ def _runs_nothing(meant: Any, name: str) -> bool:
     if isinstance(meant, data.Builtin) and (meant.calls or name[-1] == "!"):
         return meant.is_lazy
     return isinstance(meant, (Operator, data.Builtin, types.Type))
-
-
-def _is_of_arrays(meant: Any) -> bool:
-    return isinstance(meant, data.Builtin) and meant.is_lazy
 
 
 def _with_dot(error: FinchError, node: ast.Call) -> FinchError:

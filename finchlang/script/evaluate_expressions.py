@@ -103,13 +103,7 @@ class Expressions:
             except KeyError:
                 return missing(env)
 
-        def own_value(env: Environment) -> Any:  # as `value`, of this very scope: the usual case
-            try:
-                return env.values[name]
-            except KeyError:
-                return missing(env)
-
-        return own_value if scope.owner(name) is scope else value
+        return value
 
     def Text(self, node: ast.Text, scope: Scope) -> Closure:
         if all(isinstance(part, str) for part in node.parts):

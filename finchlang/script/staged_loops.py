@@ -56,7 +56,6 @@ _IDLE = ast.Let, ast.Return, ast.Group, ast.Variable, ast.Literal
 KNOWN = 256
 #: so often it is tried again whether names have got values
 PATIENCE = 6
-_VALUE = itemgetter(args.VALUE)
 #: all rounds of a loop, and so many that there are never more
 OVER, MOST = -1, 2**63 - 1
 
@@ -116,7 +115,7 @@ class Variant:
         if left is not None:
             own += left[0], left[len(left) - 1], *([left.step] if self.step is None else [])
         count = len(unit.tensors)
-        own += map(_VALUE, arguments[count:])
+        own += [argument[args.VALUE] for argument in arguments[count:]]
         return arguments[:count], own
 
     def take(self, names: UnitNames) -> None:

@@ -174,7 +174,11 @@ class UnitExpressions(UnitTensors):
             raise NotStaged(f"`{op.name}` does not take {len(given)} arguments", span)
         first = self.value(given[0])
         if isinstance(first, (Static, ast.Literal)):
-            return self.decided(op.name, first, given)
+            if type(first.value) is not bool:
+                raise NotStaged("this condition is no Bool", given[0].span)
+            if op.name == "ifelse":
+                return self.value(given[1 if first.value else 2])
+            return self.value(given[1]) if first.value is (op.name == "&&") else first
         around, self.is_lazy = self.is_lazy, True
         try:
             others = [self.value(node) for node in given[1:]]
@@ -182,13 +186,6 @@ class UnitExpressions(UnitTensors):
             self.is_lazy = around
         exprs = [self.expression_of(value, span) for value in (first, *others)]
         return ast.Call(op, tuple(exprs), span=span)
-
-    def decided(self, name: str, first: Any, given: tuple[ast.Node, ...]) -> Any:
-        if type(first.value) is not bool:
-            raise NotStaged("this condition is no Bool", given[0].span)
-        if name == "ifelse":
-            return self.value(given[1 if first.value else 2])
-        return self.value(given[1]) if first.value is (name == "&&") else first
 
     def as_operator(
         self, function: FinchFunction, given: list[Any], span: Span | None

@@ -217,11 +217,6 @@ class UnitNames:
     def unset(self, key: Key, span: Span | None) -> FinchError:
         return NotStaged(f"`{key[1]}` may have no value here", span, True)
 
-    @property
-    def known_numbers(self) -> dict[Key, Any]:
-        """The names that mean numbers now."""
-        return {key: v for key, v in self.values.items() if isinstance(v, ast.Variable)}
-
     def assign(self, key: Key, value: Any, span: Span | None) -> Any:
         """`value` is bound to a name: an expression on numbers, or what a name can mean; gives that."""
         if isinstance(value, ast.Node):
@@ -316,9 +311,15 @@ class UnitNames:
         }
         self.values = other
         more, _ = self.within(lambda: self.reconcile(common, span))
-        arms = {k: v for k, v in (one | other).items() if isinstance(v, ast.Variable)}
-        self.values = arms | dict.fromkeys(one.keys() & other.keys(), MIXED) | common
+        self.values = (
+            numbers_in(one | other) | dict.fromkeys(one.keys() & other.keys(), MIXED) | common
+        )
         return ast.Script((*block.statements, *more.statements), span=block.span)
+
+
+def numbers_in(values: Mapping[Key, Any]) -> dict[Key, Any]:
+    """The names among these that mean numbers."""
+    return {key: v for key, v in values.items() if isinstance(v, ast.Variable)}
 
 
 def entry_names(count: int) -> list[str]:

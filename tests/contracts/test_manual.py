@@ -22,8 +22,8 @@ from finchlang.repl.highlight import CONSTANTS, KEYWORDS
 from finchlang.repl.manual import SHOWS, Entry, entries, words
 from finchlang.repl.notes import Watching
 from finchlang.repl.options import COMMANDS
-from finchlang.repl.prompt import LEAVE, answer
 from finchlang.repl.prompt_session import Conversation
+from finchlang.repl.terminal import LEAVE, answer
 from finchlang.script.builtins import BUILTINS
 from finchlang.script.functions import PREDEFINED
 from finchlang.syntax.types import ALIASES, TYPES

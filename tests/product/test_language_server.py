@@ -14,8 +14,7 @@ from typing import Any
 import pytest
 
 from finchlang.base.errors import FinchError
-from finchlang.repl.outline import Outline
-from finchlang.repl.renaming import renamed
+from finchlang.repl.outline import Outline, renamed
 
 TEXT = """\
 # The sum of each row.

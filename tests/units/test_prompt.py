@@ -23,8 +23,8 @@ from finchlang.repl import directives, terminal
 from finchlang.repl.completion import Completions
 from finchlang.repl.highlight import COLOURS, FinchLexer, depth
 from finchlang.repl.outline import Outline
-from finchlang.repl.prompt import answer, converse
 from finchlang.repl.prompt_session import Conversation
+from finchlang.repl.terminal import answer, converse
 
 
 @pytest.fixture

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 
 from finchlang.array import expression as lazy
 from finchlang.array.inferred_values import op_node
-from finchlang.operators.operator import Operator
 from finchlang.operators.operator_table import operator, referred
 from finchlang.syntax.types import Type
 
@@ -57,20 +56,13 @@ def distributes(times: Any, total: Any, type: Type) -> bool:
     return not type.is_integer or row.is_modular == other.is_modular
 
 
-def _group(row: Operator | None) -> tuple[Operator | None, bool]:
-    """The associative and commutative operator that a row is, or undoes."""
-    group = row if row is None or row.commutative else referred(row.group)
-    if group is None or row is None or not (group.associative and group.commutative):
-        return None, False
-    return group, group is not row
-
-
 def product_of(node: lazy.Map) -> tuple[Any, bool]:
     """The operator of which an expression is a product, and whether its last argument divides."""
     row = operator(op_node(node.op))
-    group, divides = _group(row)
-    if group is None or len(node.args) != 2:
+    group = row if row is None or row.commutative else referred(row.group)
+    if group is None or not (group.associative and group.commutative) or len(node.args) != 2:
         return None, False
+    divides = group is not row
     if divides and (referred(group.undone_by) is not row or node.args[1].shape):
         return None, False  # what is divided by an array stays whole: 0 / 0 is no structural 0
     return (node.op if not divides else group.reference), divides
