@@ -20,19 +20,18 @@ WIDE, HIGH, ROW, NAME, LETTER = 34, 24, 26, 92, 7.3
 ENTRIES = 24
 
 
-def tensor_svg(tensor: Any, names: Sequence[str] = (), lit: int | None = None) -> str:
-    """The picture of a tensor of one or two dimensions. `names` are those of its arrays; `lit` is the
-    position of the entry that is to stand out."""
-    drawing = _Drawing(lit)
+def tensor_svg(tensor: Any, names: Sequence[str] = ()) -> str:
+    """The picture of a tensor of one or two dimensions. `names` are those of its arrays."""
+    drawing = _Drawing()
     drawing.grid(tensor)
     drawing.levels(tensor, list(names))
     return drawing.text()
 
 
 class _Drawing:
-    def __init__(self, lit: int | None):
+    def __init__(self) -> None:
         self.parts: list[str] = []
-        self.lit, self.width, self.y = lit, 0.0, 0.0
+        self.width = self.y = 0.0
 
     def text(self) -> str:
         size = f'viewBox="0 0 {self.width + 4:.0f} {self.y + 4:.0f}" width="{self.width + 4:.0f}"'
@@ -41,7 +40,6 @@ class _Drawing:
 
     def _cell(self, x: float, y: float, w: float, h: float, text: str, kind: str, at: int) -> None:
         place = f' data-at="{at}"' if at >= 0 else ""
-        kind += " now" * (at >= 0 and at == self.lit)
         self.parts.append(
             f'<g class="{kind}"{place}><rect x="{x:.1f}" y="{y:.1f}" width="{w:.1f}" height="{h}"/>'
             f'<text x="{x + w / 2:.1f}" y="{y + h / 2 + 4:.1f}" text-anchor="middle">'

@@ -86,8 +86,6 @@ def getitem(x: Any, key: Any) -> lazy.Array:
         return along(
             lazy.Array(with_axes(arg, (0,), len(arg.shape) + 1)), {0: slice(0, int(bool(key)))}
         )
-    if is_mask(key) and _order(key) == len(arg.shape) and 0 not in np.shape(key):
-        return _masked(arg, key)
     return lazy.Array(_parted(arg, in_each_axis(key, len(arg.shape))))
 
 
@@ -257,12 +255,21 @@ def _no_index(key: Any) -> TypeError:
 
 
 def _where(mask: Any, shape: tuple[int, ...], axis: int) -> tuple[np.ndarray, ...]:
-    """The coordinates where a mask of some axes, from `axis` on, is true."""
-    found = todense(mask) if isinstance(mask, ArrayMethods) else np.asarray(mask)
-    wanted = shape[axis : axis + found.ndim]
-    if any([m not in (n, 0) for m, n in zip(found.shape, wanted, strict=True)]):
-        raise IndexError(f"a mask of shape {found.shape} of axes from {axis} on of shape {wanted}")
-    return np.nonzero(found)
+    """The coordinates where a mask of some axes, from `axis` on, is true, in row-major order. The mask is
+    computed at once, by what it stores if its fill is False."""
+    given = np.asarray(mask) if isinstance(mask, (list, bool)) else mask
+    wanted = shape[axis : axis + len(given.shape)]
+    if any([m not in (n, 0) for m, n in zip(given.shape, wanted, strict=True)]):
+        of = "an array" if wanted == shape else f"axes from {axis} on"
+        raise IndexError(f"a mask of shape {given.shape} of {of} of shape {wanted}")
+    if isinstance(given, np.ndarray):
+        return np.nonzero(given)
+    found: Any = compute(lazy.Array(as_expression(given)))
+    if found.fill:
+        return np.nonzero(todense(found))
+    coordinates, values = found.entries()
+    rows = coordinates[:, values]
+    return tuple(rows[:, np.lexsort(rows[::-1])])
 
 
 def _order(mask: Any) -> int:
@@ -274,21 +281,6 @@ def is_mask(key: Any) -> bool:
     if isinstance(key, (list, bool)):
         key = np.asarray(key)
     return getattr(key, "dtype", None) == np.bool_
-
-
-def _masked(arg: lazy.Expression, mask: Any) -> lazy.Array:
-    """The elements where a mask of the same shape is true, in row-major order. The mask is computed at
-    once, by what it stores if its fill is False. Raises IndexError for a mask of another shape."""
-    given = as_expression(np.asarray(mask) if isinstance(mask, (list, bool)) else mask)
-    if given.shape != arg.shape:
-        raise IndexError(f"a mask of shape {given.shape} of an array of shape {arg.shape}")
-    found = compute(lazy.Array(given))
-    coordinates, values = found.entries()
-    coordinates = np.array(np.nonzero(todense(found))) if found.fill else coordinates[:, values]
-    rows = coordinates[:, np.lexsort(coordinates[::-1])]
-    lists = tuple([as_expression(np.ascontiguousarray(row) + 1) for row in rows])
-    order, count = len(arg.shape), rows.shape[1]
-    return lazy.Array(IndexedPart((arg, *lists), (LISTED,) * order, (0,) * order, (), (count,)))
 
 
 def take(x: Any, indices: Any, /, *, axis: int | None = None) -> lazy.Array:

@@ -25,7 +25,7 @@ from finchlang.syntax.user_function import Laws
 if TYPE_CHECKING:
     import numpy as np
 
-    from finchlang.calls.unit_call import UnitKernel
+    from finchlang.calls.kernel import UnitKernel
     from finchlang.host.engine import Applied, Rule, Tracer
     from finchlang.host.executing import ExecutingHost
     from finchlang.host.interface import Host

@@ -17,7 +17,8 @@ from finchlang.base.locks import keep
 from finchlang.calls import arguments as args
 from finchlang.calls.call import check_outputs, is_calling, one_call_at_a_time
 from finchlang.calls.environment import Environment, Scope
-from finchlang.calls.runner import UNITS
+from finchlang.calls.kernel import UnitKernel
+from finchlang.calls.runner import UNITS, Runner
 from finchlang.operators.operator_table import Operator
 from finchlang.script.evaluate_expressions import Leave
 from finchlang.script.functions import FinchFunction, reached
@@ -40,8 +41,6 @@ from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.types import PairType
 
 if TYPE_CHECKING:
-    from finchlang.calls.runner import Runner
-    from finchlang.calls.unit_call import UnitKernel
     from finchlang.functions.unit import Unit
     from finchlang.script.unit_tensors import Evaluate
 
@@ -385,7 +384,6 @@ class StagedLoops:
     ) -> bool:
         """Make a variant for the present values; False if there is none, perhaps not yet."""
         # late: few scripts have loops to be staged
-        from finchlang.calls.unit_call import UnitKernel
         from finchlang.script.as_operator import operation
         from finchlang.script.as_unit import Units
 
