@@ -33,8 +33,9 @@ def annotate(node: ast.Node, names: Names) -> ast.Node:
         return trees.replace(node, type=known) if isinstance(known, Type) else node
     if isinstance(node, ast.Access):
         indices = tuple(annotate(i, names) for i in node.indices)
-        for index in indices:
-            _checked_type(index)
+        settings = (n for n in trees.walk(node.tensor) if isinstance(n, ast.Variable))
+        for index in (*indices, *(annotate(n, names) for n in settings)):
+            _check_integer(index)
         type, fills = OF_MASKS if mask_sizes(node.tensor) else (None, ())
         if (found := level_in(node.tensor, names)) is not None:
             type, fills = found.element_type, (found.fill,) if has_gaps(found) else ()
@@ -42,6 +43,9 @@ def annotate(node: ast.Node, names: Names) -> ast.Node:
     node = trees.map_children(lambda child: annotate(child, names), node)
     if isinstance(node, ast.Assign):
         return _assign(node, names)
+    if isinstance(node, ast.Extent):
+        _check_integer(node.start)
+        _check_integer(node.stop)
     if isinstance(node, ast.Sieve):
         _condition(node.condition)
     return node
@@ -110,6 +114,13 @@ def _condition(node: ast.Node) -> None:
         raise FinchError("type", f"a condition must be a Bool, not {type}", node.span)
     if isinstance(node, ast.Literal) and not isinstance(node.value, bool):
         raise FinchError("type", "a condition must be a Bool", node.span)
+
+
+def _check_integer(node: ast.Node) -> None:
+    type = _checked_type(node)
+    if type is not None and not type.is_integer:
+        message = f"an index must be an integer, as bounds are, not {type}"
+        raise FinchError("type", message, node.span)
 
 
 def _checked_type(node: ast.Node) -> Type | None:

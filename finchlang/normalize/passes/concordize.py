@@ -16,13 +16,13 @@ from functools import reduce
 from typing import Any
 
 from finchlang.algebra import index_arithmetic as affine, program_context as ctx
-from finchlang.algebra.expression_types import annotate, is_there, type_of
+from finchlang.algebra.expression_types import annotate, is_there, optional, type_of
 from finchlang.base.errors import FinchError
 from finchlang.levels.element import typed_literal
-from finchlang.levels.scalars import KeptScalar
+from finchlang.levels.scalars import KeptScalar, Scalar
 from finchlang.operators.operator_table import NOT, operator
 from finchlang.syntax import nodes as ast, traversal as trees
-from finchlang.syntax.types import Bool, Type
+from finchlang.syntax.types import Bool, Pair, Type
 from finchlang.text.print import pretty
 
 #: Where a name is bound: (frame, 1, 0) by the statement of that frame, (frame, 0, n) by the n-th
@@ -38,7 +38,38 @@ def concordize(program: ast.Node, context: ctx.ProgramContext) -> ast.Node:
     heads = (trees.head(n) for n in trees.walk(program) if isinstance(n, (ast.Define, ast.Loop)))
     inside = (n for head in heads for n in trees.walk(head))
     context.is_there = not any(getattr(n, "may_miss", ast.is_missing(n)) for n in inside)
-    return _Concordize(context).statement(program)
+    return _Concordize(context).statement(_read_ahead(program, context))
+
+
+def _read_ahead(node: Any, context: ctx.ProgramContext) -> Any:
+    """A scope that is all in a `let` of an element, as one that has the element in a scalar: a loop around
+    the `let` would be a scope of its own, in which no tensor of this one may change its mode."""
+    if not isinstance(node, ast.Define):
+        return node
+    node, value = trees.replace(node, body=_read_ahead(node.body, context)), node.value
+    if not _gathers(value) or (type := type_of(value)) is None:
+        return node
+    fills = [fill for access in trees.accesses(value) for fill in access.fills]
+    zero = typed_literal(Pair(0, 0) if type.kind == "pair" else 0, type)
+    fill = fills[0] if isinstance(value, ast.Access) and fills else zero
+    statements, entry = _in_scalar(value, KeptScalar(fill) if fills else Scalar(fill), context)
+    if not is_there(value):
+        same = ctx.call("==", value, value)
+        known, level = ctx.call("||", same, ctx.call("!", same)), Scalar(ast.Literal(False))
+        found, there = _in_scalar(known, level, context)
+        statements, entry = (*found, *statements), optional(there, entry, value)
+    return ast.Block((*statements, trees.replace(node, value=entry)), span=node.span)
+
+
+def _in_scalar(
+    value: ast.Node, level: Scalar, context: ctx.ProgramContext
+) -> tuple[tuple[ast.Node, ...], ast.Node]:
+    """Statements that keep a value in a scalar of the program, and what reads it there."""
+    name = context.fresh("t")
+    context.formats[name] = context.workspaces[name] = level
+    entry: Any = annotate(ast.Access(ast.Variable(name), (), span=value.span), {name: level})
+    found = guarded(ast.Assign(entry, ctx.PLAIN[0], value, span=value.span), context)
+    return (ast.Declare(entry.tensor, level.fill), found, ast.Freeze(entry.tensor)), entry
 
 
 @dataclass(eq=False)
@@ -103,13 +134,9 @@ def _kept(
         return None
     if _selected(trees.rewrite_bottom_up(lambda n: level.fill if n == call else n, node)) is None:
         return None
-    name = context.fresh("t")
-    context.formats[name] = context.workspaces[name] = level
-    entry: Any = annotate(ast.Access(ast.Variable(name), (), span=call.span), {name: level})
+    statements, entry = _in_scalar(call, level, context)
     rest = trees.rewrite_bottom_up(lambda n: entry if n == call else n, node)
-    found = guarded(ast.Assign(entry, ctx.PLAIN[0], call, span=call.span), context)
-    ends = ast.Declare(entry.tensor, level.fill), ast.Freeze(entry.tensor)
-    return ast.Block((ends[0], found, ends[1], rest), span=node.span)
+    return ast.Block((*statements, rest), span=node.span)
 
 
 def _crosses(access: ast.Access) -> bool:
@@ -267,7 +294,8 @@ class _Concordize:
 
     def access(self, node: ast.Access, innermost: int) -> ast.Access:
         indices = list(node.indices)
-        outer = _OUTSIDE
+        # a tensor that is declared in a loop cannot be unfurled by that loop
+        outer = self.scopes.get(ctx.root(node.tensor) or "", _OUTSIDE)
         for mode in reversed(range(len(indices))):
             index: Any = indices[mode]
             # `outer` twice: the maximum of one tuple would be one of its numbers

@@ -282,17 +282,18 @@ class Resolve:
         if (declared, mode) in self.open:
             return ()
         self.open.add((declared, mode))
+        writers = declared.writers[mode]
+        is_begun = any(w in self.open for w, _, _ in writers)  # it is declared in that loop
         if user is not None:
             parts = self.dimension(user)
         else:
-            writers = declared.writers[mode]
             parts = _distinct(
                 _sized(affine.shifted(p, by), count)
                 for w, by, count in writers
                 for p in self.loop(w)
             )
         self.open.discard((declared, mode))
-        return parts or self.kept(declared, mode, span)
+        return parts if parts or is_begun else self.kept(declared, mode, span)
 
     def kept(self, declared: DeclaredTensor, mode: int, span: Span | None) -> Parts:
         """The size a tensor had before its declaration."""

@@ -28,10 +28,11 @@ def _readable(program: ast.Node) -> dict[str, str]:
     used = {root(n.tensor) for n in walk(program) if isinstance(n, ast.Access)}
     used |= {n.tensor.name for n in walk(program) if isinstance(n, (ast.Freeze, ast.Thaw))}
     declared = {n.tensor.name for n in walk(program) if isinstance(n, ast.Declare)}
-    while isinstance(program, ast.Define):
-        program = program.body
-    own = {s.tensor.name for s in statements_of(program) if isinstance(s, ast.Declare)}
-    return {n: READ for n in used if n is not None and (n in own or n not in declared)}
+    own: list[Any] = [*statements_of(program)]
+    while own and isinstance(own[-1], ast.Define):  # the scope goes on in it
+        own += statements_of(own.pop().body)
+    declared -= {s.tensor.name for s in own if isinstance(s, ast.Declare)}
+    return {n: READ for n in used if n is not None and n not in declared}
 
 
 class _Check:
@@ -49,9 +50,12 @@ class _Check:
             self.scope(node.body, self.entered(node, bound, {**outer, **own}), own, outer)
             return
         own = dict(own)
-        for s in statements_of(node):
+        statements = statements_of(node)
+        for s in statements:
             if isinstance(s, (ast.Declare, ast.Freeze, ast.Thaw)):
                 self.change(s, bound, own, outer)
+            elif isinstance(s, ast.Define) and s is statements[-1]:
+                return self.scope(s, bound, own, outer)
             else:
                 self.statement(s, bound, {**outer, **own})
         for name, mode in own.items():

@@ -256,10 +256,6 @@ def with_sizes(node: ast.Node, state: State) -> State:
 
 def _bound(node: ast.Node, state: State, machine: Machine | None) -> Expr:
     expr = state.host.let(present(node, state, machine), "n")
-    if not expr.type.is_integer:
-        raise FinchError(
-            "type", f"an index must be an integer, as bounds are, not {expr.type}", node.span
-        )
     return state.host.let(_as_index(expr, node, state), "n")
 
 

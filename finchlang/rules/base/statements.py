@@ -36,7 +36,8 @@ def block(machine: Machine, term: ast.Node, state: State) -> Step | None:
             after if isinstance(body, _OF_THE_SCOPE) else replace(after, declared=state.declared)
         )
         machine.tell("Block", lambda k=k: (_left(statements, k), _left(statements, k + 1)))  # type: ignore
-    return statements[-1], _within(statements[-1], state)
+    last = statements[-1]
+    return last, state if isinstance(last, ast.Define) else _within(last, state)
 
 
 def _left(statements: tuple[ast.Node, ...], k: int) -> ast.Node:
@@ -60,9 +61,9 @@ def define(machine: Machine, term: ast.Node, state: State) -> Step | None:
     """⟨val, s⟩ → val', var ∉ d  ⟹  ⟨define(var, val, body), (e, t, d)⟩ → ⟨body, (e[var ↦ val'], t, {})⟩
 
     The environment is a substitution: `body` gets the value in the variable's place, so that no
-    step Variable is left to take. A let that is all of a scope goes on with it: only within a block
-    has d been emptied (Block). A variable may stand for an extent; then the sizes that its `meet`
-    has compared are known to be equal."""
+    step Variable is left to take. A let that is all that is left of a scope goes on with it: only
+    before other statements of a block has d been emptied (Block). A variable may stand for an extent;
+    then the sizes that its `meet` has compared are known to be equal."""
     if not isinstance(term, ast.Define):
         return None
     if term.variable.name in state.declared:
