@@ -43,7 +43,26 @@ def _finch_tensor() -> ModuleType | None:
     return finch
 
 
+def _duckdb() -> ModuleType | None:
+    try:
+        import duckdb  # type: ignore[import-untyped]
+    except ImportError:
+        return None
+    duckdb.sql("SET threads = 1")
+    return duckdb
+
+
+def _numba() -> ModuleType | None:
+    try:
+        import numba  # type: ignore[import-untyped]
+    except ImportError:
+        return None
+    return numba
+
+
 graphblas: Any = _graphblas()
 opencv: Any = _opencv()
 pydata_sparse: Any = _pydata_sparse()
 finch_tensor: Any = _finch_tensor()
+duckdb: Any = _duckdb()
+numba: Any = _numba()

@@ -187,3 +187,107 @@ def test_as_written(meter, written, by_hand):
         xp.todense(as_written()), xp.todense(factored()), rtol=1e-6, atol=1e-9
     )
     meter.race(written, "as written", {"same": as_written}, {"factored by hand": factored})
+
+
+# ------------------------------------------------------------ joins beside a database, counts beside Numba
+
+#: as an einsum, and of tables with columns named by its indices
+JOINS = {
+    "triangles": ("ij,jk,ik->", "gij, gjk, gik"),
+    "4-cycles": ("ij,jk,kl,li->", "gij, gjk, gkl, gli"),
+    "star of 3": ("ia,ib,ic->", "t1ia, t2ib, t3ic"),
+    "star of 4": ("ia,ib,ic,id->", "t1ia, t2ib, t3ic, gid"),
+    "path of 3": ("ia,ab,bj->j", "t1ia, t2ab, t3bj"),
+    "path of 4": ("ia,ab,bc,cd->", "t1ia, t2ab, t3bc, gcd"),
+    "path of 5": ("ia,ab,bc,cd,de->i", "t1ia, t2ab, t3bc, t1cd, gde"),
+}
+
+
+def query(tables, kept):
+    """The same in SQL: each table joined with those before it where its columns have their names."""
+    known, lines = {}, []
+    for n, table in enumerate(tables):
+        on = []
+        for column, index in zip("ij", table[-2:], strict=True):
+            place = f"x{n}.{column}"
+            on += [f"{known[index]} = {place}"] if index in known else []
+            known.setdefault(index, place)
+        lines.append(f"JOIN {table[:-2]} x{n} ON {' AND '.join(on)}" if n else f"FROM {table[:-2]} x0")
+    total = f"SUM({' * '.join(f'x{n}.v' for n in range(len(tables)))}) total"
+    by = f" GROUP BY {known[kept]}" if kept else ""
+    return f"SELECT {f'{known[kept]}, ' if kept else ''}{total} {' '.join(lines)}{by}"
+
+
+@pytest.mark.skipif(peers.duckdb is None, reason="needs DuckDB")
+@pytest.mark.parametrize("name", JOINS)
+def test_join(meter, name):
+    text, tables = JOINS[name]
+    tables, kept = tables.split(", "), text.split("->")[1]
+    given = {f"t{k}": entries(4000, 4000, 24_000, k) for k in (1, 2, 3)}
+    given["g"] = entries(4000, 4000, 36_000, 6)
+    database = peers.duckdb.connect(config={"threads": 1})
+    for table, array in given.items():
+        made = sp.coo_array(xp.compute(array).to_scipy())
+        database.register("made", {"i": made.row, "j": made.col, "v": made.data})
+        database.execute(f"CREATE TABLE {table} AS SELECT * FROM made")
+    sql = query(tables, kept)
+
+    def ours():
+        return xp.compute(xp.einsum(text, *(given[table[:-2]] for table in tables)))
+
+    def theirs():
+        return database.execute(sql).fetchnumpy()["total"]
+
+    assert np.isclose(np.sum(xp.todense(ours())), np.sum(theirs()))
+    meter.race("join", name, {"same": ours}, {"DuckDB": theirs})
+
+
+def normalised(data, indices, indptr):
+    """Of counts by cells: each cell's scaled to 10,000 in all, and their log1p."""
+    result = np.empty(len(data))
+    for i in range(len(indptr) - 1):
+        total = 0.0
+        for q in range(indptr[i], indptr[i + 1]):
+            total += data[q]
+        for q in range(indptr[i], indptr[i + 1]):
+            result[q] = np.log1p(data[q] * (1e4 / total))
+    return result
+
+
+def mean_and_variance(data, indices, indptr, genes):
+    """Of each gene, in two passes, as NumPy's are."""
+    cells = len(indptr) - 1
+    mean, variance, count = np.zeros(genes), np.zeros(genes), np.zeros(genes)
+    for q in range(len(data)):
+        mean[indices[q]] += data[q]
+        count[indices[q]] += 1
+    mean /= cells
+    for q in range(len(data)):
+        variance[indices[q]] += (data[q] - mean[indices[q]]) ** 2
+    return mean, (variance + (cells - count) * mean**2) / cells
+
+
+@pytest.mark.skipif(peers.numba is None, reason="needs Numba")
+@pytest.mark.parametrize("cells, genes", [(2_000, 1_000), (20_000, 2_000)])
+def test_counts(meter, cells, genes):
+    """Counts of genes by cells, 5 % of them stored, with the loops that their users compile by Numba."""
+    random, name = np.random.default_rng(1), f"{cells:,} x {genes:,}"
+    counts = sp.random_array((cells, genes), density=0.05, rng=random, format="csr")
+    counts.data = np.ceil(counts.data * 20)
+    by_cells = normalised, mean_and_variance
+    scale, describe = (peers.numba.njit(function, error_model="numpy") for function in by_cells)
+    ours, parts = xp.asarray(counts), (counts.data, counts.indices, counts.indptr)
+
+    def scaled():
+        return xp.compute(xp.log1p(ours * (1e4 / xp.sum(ours, axis=1, keepdims=True))))
+
+    def described():
+        return xp.compute(xp.mean(ours, axis=0), xp.var(ours, axis=0))
+
+    made = sp.csr_array((scale(*parts), counts.indices, counts.indptr), counts.shape)
+    assert abs(sp.csr_array(scaled().to_scipy()) - made).max() < 1e-12
+    for found, expected in zip(described(), describe(*parts, genes), strict=True):
+        np.testing.assert_allclose(xp.todense(found), expected, rtol=1e-10)
+    race = meter.race
+    race("counts, normalised", name, {"same": scaled}, {"Numba": lambda: scale(*parts)})
+    race("counts, by genes", name, {"same": described}, {"Numba": lambda: describe(*parts, genes)})
