@@ -78,7 +78,7 @@ class _Nodes:
             self.is_empty = self.is_empty or 0 in node.shape
         else:
             part = part, tuple([self.add(arg) for arg in node.args])
-            entry = part, id(node) if node.numbers else node.shape
+            entry = part, node.identity
         number = self.entries.get(entry)
         if number is None:
             number = self.entries[entry] = len(self.nodes)

@@ -32,6 +32,11 @@ class Expression:
     static: Any
     numbers: tuple[Any, ...] = ()
 
+    @property
+    def identity(self) -> Any:
+        """What nodes with the same `static` and arguments need to have in common to be one."""
+        return id(self) if self.numbers else self.shape
+
 
 class Leaf(Expression):
     """An operand: a tensor, a scalar, a NumPy array or a SciPy matrix, which is read in its own memory."""
@@ -61,6 +66,16 @@ class NumberOperand(Expression):
     def numbers(self) -> tuple[Any, ...]:  # type: ignore[override]
         type = self.values.type  # a Python number has one of these three
         return (self.value if type in (Bool, Int64, Float64) else type.dtype.type(self.value),)
+
+
+class Count(NumberOperand):
+    """A number of elements: equal ones are one."""
+
+    __slots__ = ()
+
+    @property
+    def identity(self) -> Any:
+        return self.value
 
 
 class Size(Expression):

@@ -105,12 +105,14 @@ def _float(x: Any, dtype: Any) -> Expression:
 
 
 def _mean(arg: Expression, axis: Any, keepdims: bool, correction: float = 0) -> Expression:
-    count = _count(arg, normalized_axes(axis, len(arg.shape)))
-    return _divided(reduced("+", arg, axis, keepdims), count - correction)
+    order = len(arg.shape)
+    axes = normalized_axes(axis, order)
+    found = _divided(reduced("+", arg, axes, False), _count(arg, axes) - correction)
+    return with_axes(found, axes, order) if keepdims and axes else found
 
 
 def _divided(arg: Expression, count: float) -> Expression:
-    found = apply("/", arg, lazy.NumberOperand(float(count if count > 0 else 0), arg.values.type))
+    found = apply("/", arg, lazy.Count(float(count if count > 0 else 0), arg.values.type))
     if count > 0 or not arg.values.is_fill:
         return found
     # a mean of nothing is NaN, but by the laws a fill of 0 divided by anything is 0

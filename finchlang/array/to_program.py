@@ -6,7 +6,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from itertools import pairwise
 from typing import Any, cast
 
 from finchlang.algebra import index_map
@@ -63,6 +62,23 @@ class Program:
 
 
 @dataclass
+class _Nest:
+    """A loop nest, or several in one: what it declares, the statements in it, and what these read."""
+
+    declares: list[ast.Node]
+    loops: tuple[tuple[ast.Index, ast.Node], ...]
+    body: list[ast.Node]
+    reads: frozenset[ast.Access]
+
+    @property
+    def statements(self) -> list[ast.Node]:
+        made: ast.Node = trees.block(*self.body)
+        for index, extent in reversed(self.loops):
+            made = ast.Loop(index, extent, made)
+        return [*self.declares, made]
+
+
+@dataclass
 class _Loops:
     """The accesses in the expression of a loop nest, and the indices they give extents (`covered`)."""
 
@@ -79,8 +95,7 @@ class Lowering:
         self.number_of, self.is_dense, self.reorder = graph.add, is_dense, reorder
         self.frees = frees  # whether results may be computed with other fills
         self.planner = LogicalPlanner(graph, reorder)
-        self.statements: list[ast.Node] = []
-        self.ends: list[int] = []  # of the statements of each loop nest
+        self.nests: list[_Nest] = []
         self.operands: dict[int, str] = {}
         self.numbers: dict[tuple[int, int], str] = {}
         self.sizes: dict[tuple[int, int], str] = {}
@@ -191,13 +206,17 @@ class Lowering:
         body: ast.Node = ast.Assign(target, op, value)
         if arg is node and not level_of(format).is_all_dense:
             body = _without_fills(node, value, target, op)
-        for index in reversed(order):
-            extent: ast.Node = ast.Dimensionless()
-            if index not in self._loops.covered:  # inferred from no access at the index
-                extent = ast.Extent(ONE, self.size(arg, own.index(index)))
-            body = ast.Loop(index, extent, body)
-        self.statements += [ast.Declare(ast.Variable(name), plain(start)), body]
-        self.ends.append(len(self.statements))
+        covered, free = (
+            self._loops.covered,
+            ast.Dimensionless(),
+        )  # inferred from an access at the index
+        loops = tuple(
+            [
+                (i, free if i in covered else ast.Extent(ONE, self.size(arg, own.index(i))))
+                for i in order
+            ]
+        )
+        self._add(name, plain(start), loops, body)
         self.tensors[self.number_of(node)] = name, format
         self._loops = outer
         return name
@@ -241,23 +260,33 @@ class Lowering:
         name = f"c{len(self.copies)}"
         self.copies.append((name, permuted(copied, permutation)))
         target = ast.Access(ast.Variable(name), access.indices)
-        body: ast.Node = ast.Assign(target, ast.Variable("initwrite"), access)
-        for index in reversed(read.own):
-            body = ast.Loop(index, ast.Dimensionless(), body)
-        self.statements += [ast.Declare(ast.Variable(name), plain(level.fill)), body]
+        loops = tuple([(index, ast.Dimensionless()) for index in read.own])
+        body = ast.Assign(target, ast.Variable("initwrite"), access)
+        self._add(name, plain(level.fill), loops, body)
         return target
+
+    def _add(self, name: str, start: ast.Node, loops: Any, body: ast.Node) -> None:
+        """Add the nest that makes a tensor, to one with the same loops that reads the same if there is one:
+        it is read once then (mean and variance of columns take 0.8 of the time)."""
+        declare, reads = ast.Declare(ast.Variable(name), start), _reads(body)
+        for nest in self.nests:
+            if reads and nest.loops == loops and nest.reads == reads:
+                nest.declares.append(declare)
+                nest.body.append(body)
+                return
+        self.nests.append(_Nest([declare], loops, [body], reads))
 
     def program(
         self, roots: tuple[lazy.Expression, ...], given: Sequence[Format | None]
     ) -> Program:
         """The program that computes these results, some of them in `given` formats."""
         planned = [self.planner.with_fills_apart(self.planner.plan(root)) for root in roots]
-        self.is_counted = self.planner.is_choice
         pairs = zip(planned, given, strict=True)
         results = [self.freed(node) if format is None else node for node, format in pairs]
         numbers = list(map(self.number_of, results))
         self.given = {n: f for n, f in zip(numbers, given, strict=True) if f is not None}
         self.shared = self.planner.shared(numbers)
+        self.is_counted = self.planner.is_choice
         names = tuple(map(self.tensor, results))
         forms = [told.text(self.name_of) for told in self.planner.told_of(numbers)]
         formats = [level_of(self.tensors[number][1]) for number in numbers]
@@ -265,7 +294,8 @@ class Lowering:
         dense = tuple([number for number, format in pairs_of if format.is_all_dense])
         decisions = tuple([("plan", told) for told in dict.fromkeys([*forms, *self.decisions])])
         named = zip(names, numbers, strict=True)
-        kernel = ast.KernelNode(ast.Block(tuple(self.statements)), decisions=decisions)
+        statements = tuple([statement for nest in self.nests for statement in nest.statements])
+        kernel = ast.KernelNode(ast.Block(statements), decisions=decisions)
         return Program(
             kernel,
             self.steps(kernel) if len(roots) == 1 else ((kernel, {}),),
@@ -284,8 +314,8 @@ class Lowering:
         names = {*self.operands.values(), *self.numbers.values(), *self.sizes.values()}
         names |= {name for name, _ in (*self.copies, *self.tensors.values())}
         found = []
-        for begin, end in pairwise([0, *self.ends]):
-            nest = ast.Block(tuple(self.statements[begin:end]))
+        for part in self.nests:
+            nest = ast.Block(tuple(part.statements))
             nodes = [n for n in trees.walk(nest) if isinstance(n, ast.Variable) and n.name in names]
             own = {f"{n.name[0]}{k}": n for k, n in enumerate(dict.fromkeys(nodes))}
             renamed = trees.substitute(nest, {n: ast.Variable(name) for name, n in own.items()})
@@ -302,6 +332,12 @@ class Lowering:
         if is_other:
             self.fills[self.number_of(found)] = node.values.fill
         return found
+
+
+def _reads(body: ast.Node) -> frozenset[ast.Access]:
+    """What a statement reads, in its conditions and its value."""
+    written = [n.target for n in trees.walk(body) if isinstance(n, ast.Assign)]
+    return frozenset(trees.accesses(body)).difference(written)
 
 
 def accessed(tensor: ast.Node, maps: Sequence[ast.Node]) -> ast.Access:
@@ -367,6 +403,7 @@ def _leaf(to: Lowering, node: lazy.Leaf, indices: Indices) -> ast.Node:
     return to.read(to.operand(node), node.static.format, entries_of(node.value), indices)
 
 
+@lowers(lazy.Count)
 @lowers(lazy.NumberOperand)
 def _number(to: Lowering, node: lazy.NumberOperand, indices: Indices) -> ast.Node:
     return to.number(node)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from copy import copy
-from math import inf
+from math import inf, prod
 from typing import Any, Protocol
 
 from finchlang.algebra import costs
@@ -14,7 +14,7 @@ from finchlang.array import expression as lazy
 from finchlang.array.inferred_values import op_node, result_of
 from finchlang.array.logical.describe import Described
 from finchlang.array.logical.divide import MOST, Division, PlannedNest
-from finchlang.array.logical.fills import is_other, reduced_apart
+from finchlang.array.logical.fills import WORTH, is_other, reduced_apart
 from finchlang.array.logical.form import Factor, Labels, Place, SumProduct, form_of, product_of
 from finchlang.array.logical.stats import Statistics, annihilates
 from finchlang.levels.element import typed_literal
@@ -70,16 +70,39 @@ class LogicalPlanner:
         return uses
 
     def shared(self, results: Sequence[int]) -> set[int]:
-        """The nodes of planned results that are stored because they are used more than once: those that
-        have cases, and those of more than SHARED nodes, where a stored node counts as one."""
+        """The nodes of planned results that are stored because their elements are used more than once:
+        those that have cases, and those that would take more than SHARED nodes again, where a stored node
+        counts as one."""
         uses, sizes, shared = self.uses_in(results), dict[int, int](), set[int]()
+        repeated = self.repeats(uses)
         for number in sorted(uses):
             node = self.graph.nodes[number]
             size = 1 + sum([sizes[self.number(arg)] for arg in node.args])
-            if uses[number] > 1 and (size > costs.SHARED or node.has_cases):
+            again = max(uses[number] > 1, repeated.get(number, 0.0))
+            if again * size > costs.SHARED or uses[number] > 1 and node.has_cases:
                 shared.add(number)
             sizes[number] = 1 if number in shared or isinstance(node, lazy.Reduce) else size
         return shared
+
+    def repeats(self, uses: Counter[int]) -> dict[int, float]:
+        """How often each element of the nodes that views repeat is expected to be computed again. (Of a few
+        elements it does not matter: a loop that repeats them inside computes them before.)"""
+        steps, found = dict[int, float](), dict[int, float]()
+        for number in sorted(uses, reverse=True):
+            node = self.graph.nodes[number]
+            here = steps.get(number, self.entries(node))
+            for arg in node.args:
+                own, k = self.entries(arg), self.number(arg)
+                steps[k] = max(steps.get(k, 0.0), own if isinstance(node, lazy.Reduce) else here)
+                is_dense = isinstance(arg, lazy.Map) and arg.shape and self.part(arg) > WORTH
+                if is_dense and type(node) is lazy.View:
+                    self.is_choice = True
+                    found[k] = max(found.get(k, 0.0), here / max(own, 1.0) - 1)
+        return found
+
+    def entries(self, node: lazy.Expression) -> float:
+        """How many elements of a node are expected to differ from its fill."""
+        return self.part(node) * prod(map(float, node.shape))
 
     def told_of(self, results: Sequence[int]) -> list[Described]:
         """What was decided for the forms of planned results."""
