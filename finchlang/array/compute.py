@@ -14,6 +14,7 @@ from finchlang.array.expression import Array, Expression, Leaf
 from finchlang.array.logical.stats import entries_of
 from finchlang.array.operands import as_expression
 from finchlang.array.to_program import Lowering, Program, plain
+from finchlang.base.errors import FinchError
 from finchlang.base.locks import keep
 from finchlang.calls.runner import OWN
 from finchlang.levels.element import Element, typed_literal
@@ -103,13 +104,14 @@ def _program(
     is_dense: bool = False,
     outs: Any = None,
     reorder: str = "exact",
+    is_wide: bool = False,
 ) -> Program:
     """The program for expressions, from the cache or new, with results in the formats of `outs`. If its
     plan `is_counted` it has a second key with the magnitudes of the operands."""
     if reorder not in ("exact", "any", "none"):
         raise ValueError(f"`reorder` is 'exact', 'any' or 'none', not {reorder!r}")
     stored = [None if out is None else as_expression(out).static for out in outs or ()]
-    usual: tuple[Any, ...] = (is_dense, reorder, tuple(stored), *found.key)
+    usual: tuple[Any, ...] = (is_dense, is_wide, reorder, tuple(stored), *found.key)
     key, program = usual, _programs.get(usual)
     if program is not None and program.is_counted:
         key = *usual, *_magnitudes(found.nodes)
@@ -118,10 +120,11 @@ def _program(
         magnitudes = _magnitudes(found.nodes)
         how = "none" if found.is_empty else reorder
         given = [s and s.format for s in stored] or [None] * len(roots)
-        program = Lowering(found, is_dense, how).program(roots, given)
+        program = Lowering(found, is_dense, how, is_wide).program(roots, given)
         if not program.can_change_fills:
             # in a graph of its own, without the nodes that the first one made
-            program = Lowering(_Nodes(roots), is_dense, how, frees=False).program(roots, given)
+            lowering = Lowering(_Nodes(roots), is_dense, how, is_wide, frees=False)
+            program = lowering.program(roots, given)
         trees.check_depth(program.kernel)
         # other counts often give an equal kernel: the same object, so that it is not compiled again
         steps = [(_kernels.setdefault(kernel, kernel), names) for kernel, names in program.steps]
@@ -205,15 +208,25 @@ def computed(
     reorder: str = "exact",
 ) -> list[Any]:
     """The values of expressions, written to `outs` as in `compute`; with `is_dense`, in dense formats."""
+    how = is_dense, outs, run_kernel, reorder
     try:
-        return _computed(roots, is_dense, outs, run_kernel, reorder)
+        return _computed(roots, *how)
     except RecursionError:
         with trees.EnoughFrames():
-            return _computed(roots, is_dense, outs, run_kernel, reorder)
+            return _computed(roots, *how)
+    except FinchError as error:
+        if error.kind != "resource":
+            raise
+        return _computed(roots, *how, is_wide=True)  # more entries than narrow indices can count
 
 
 def _computed(
-    roots: tuple[Expression, ...], is_dense: bool, outs: Any, run_kernel: RunKernel, reorder: str
+    roots: tuple[Expression, ...],
+    is_dense: bool,
+    outs: Any,
+    run_kernel: RunKernel,
+    reorder: str,
+    is_wide: bool = False,
 ) -> list[Any]:
     if outs is not None:
         _check_outputs(roots, outs)
@@ -221,7 +234,7 @@ def _computed(
     if outs is not None and _must_copy(found, outs):
         pairs = zip(computed(roots, run_kernel=run_kernel, reorder=reorder), outs, strict=True)
         return [r if out is None else compute(r, out=out) for r, out in pairs]
-    program = _program(roots, found, is_dense, outs, reorder)
+    program = _program(roots, found, is_dense, outs, reorder, is_wide)
     if outs is None and not is_dense:
         _check_density(program, found.nodes)
     values = _bound(program, found.nodes)

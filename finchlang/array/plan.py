@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from math import prod
 from typing import Any
 
 from finchlang.algebra import index_map
@@ -218,7 +217,7 @@ class Candidate:
         return f"{order}{names}: {self.cost:.2g}"
 
 
-def planned(nest: LoopNest, is_dense: bool) -> Plan:
+def planned(nest: LoopNest, is_dense: bool, is_wide: bool) -> Plan:
     """The plan of a nest: loops in the usual order, if operands are stored in it and nothing is reduced
     over several reads; else in the cheapest order."""
     usual = tuple(range(len(nest.indices)))
@@ -232,7 +231,7 @@ def planned(nest: LoopNest, is_dense: bool) -> Plan:
     if is_choice:
         told = "by steps: " + ", ".join([one.text(nest) for one in found[:SHOWN]])
     followed = tuple([nest.reads[k] for k in sorted(best.followed)])
-    format = result_format(nest, followed, order, is_dense)
+    format = result_format(nest, followed, order, is_dense, is_wide)
     is_narrow = any([type.bits < 64 for type in _index_types(nest)])
     is_counted = is_choice or is_narrow or bool(nest.reduced and nest.kept)
     return Plan(order, format, followed, told, is_counted, nest.counts().entries)
@@ -257,7 +256,7 @@ def candidates(nest: LoopNest) -> list[Candidate]:
 
 
 def result_format(
-    nest: LoopNest, followed: Sequence[Read], order: Sequence[Index], is_dense: bool
+    nest: LoopNest, followed: Sequence[Read], order: Sequence[Index], is_dense: bool, is_wide: bool
 ) -> Format:
     """The format of the result, whose modes are stored in the order of the loops, swizzled if that is
     another than its own. It is dense if values are not known to have a fill. For a reduction a level is
@@ -272,11 +271,11 @@ def result_format(
         level = nest_of([True] * len(stored), leaf)
     elif nest.reduced:
         full = full_levels(nest.counts(), list(map(nest.indices.index, stored)))
-        level = nest_of(full, leaf, index_type(nest))
+        level = nest_of(full, leaf, index_type(nest, is_wide))
     else:
-        same = _same_format(nest, stored)
+        same, index = None if is_wide else _same_format(nest, stored), index_type(nest, is_wide)
         are_dense = [_is_dense(nest, followed, order, index) for index in stored]
-        level = nest_of(are_dense, leaf, index_type(nest)) if same is None else same.with_leaf(leaf)
+        level = nest_of(are_dense, leaf, index) if same is None else same.with_leaf(leaf)
     permutation = tuple([nest.kept.index(index) + 1 for index in reversed(stored)])
     return permuted(level, permutation)
 
@@ -287,21 +286,12 @@ def _index_types(nest: LoopNest) -> list[Type]:
     return [level.index_type for level in levels if not level.is_dense]
 
 
-def index_type(nest: LoopNest) -> Type:
-    """The index type of a result's lists: the widest of its operands, if that holds the extents and as many
-    entries as there may be."""
-    most = 0.0
-    for read in nest.reads:
-        if not read.is_sparse:
-            continue
-        rest = [index for index in nest.kept if index not in read.own]
-        is_known = not read.is_made and not read.is_reshaped
-        count = read.stored if is_known else prod([nest.extents[index] for index in read.own])
-        # a program serves operands of up to twice the number of entries
-        most += 2 * count * prod([nest.extents[index] for index in rest])
-    most = max([most, *[nest.extents[index] for index in nest.kept]])
+def index_type(nest: LoopNest, is_wide: bool) -> Type:
+    """The index type of a result's lists: the widest of its operands, if that holds the extents and the
+    entries that are expected, and no kernel has found too many."""
+    most = max([2 * nest.counts().entries, *[nest.extents[index] for index in nest.kept]])
     found = max(_index_types(nest), key=lambda type: type.highest, default=Int64)
-    return found if most <= found.highest else Int64
+    return found if most <= found.highest and not is_wide else Int64
 
 
 def _is_dense(

@@ -89,10 +89,13 @@ class _Loops:
 
 class Lowering:
     """A program being made for the nodes of a graph. Products and sums are reordered first, as far as
-    `reorder` allows."""
+    `reorder` allows. Lists have indices of 64 bits if it `is_wide`."""
 
-    def __init__(self, graph: Graph, is_dense: bool, reorder: str, frees: bool = True):
+    def __init__(
+        self, graph: Graph, is_dense: bool, reorder: str, is_wide: bool = False, frees: bool = True
+    ):
         self.number_of, self.is_dense, self.reorder = graph.add, is_dense, reorder
+        self.is_wide = is_wide
         self.frees = frees  # whether results may be computed with other fills
         self.planner = LogicalPlanner(graph, reorder)
         self.nests: list[_Nest] = []
@@ -193,7 +196,7 @@ class Lowering:
             names = {**self.types, **{read.name: read.format for read in reads}}
             absent = absence_of(value, values.fill, reads, read_at, names)
         nest = LoopNest(kept, others, values, reads, extents, absent)
-        plan, name = planned(nest, self.is_dense), f"t{len(self.tensors)}"
+        plan, name = planned(nest, self.is_dense, self.is_wide), f"t{len(self.tensors)}"
         target: ast.Access = ast.Access(ast.Variable(name), kept)
         if isinstance(node, lazy.Reversed):
             target = accessed(target.tensor, self.reversed(node, name, kept))

@@ -15,9 +15,10 @@ from finchlang.script.array_statements import results, told
 from finchlang.script.containers import axes_of
 from finchlang.script.lazy_values import Pending, is_array, is_row
 from finchlang.script.subscripts import ALL, index_of
-from finchlang.script.whole_arrays import no_match
+from finchlang.script.whole_arrays import check_some, no_match
 from finchlang.syntax import nodes as ast
-from finchlang.syntax.types import can_store
+from finchlang.syntax.types import Type, can_store, type_of_dtype
+from finchlang.tensors.adopt import as_tensor, list_format
 from finchlang.tensors.formats import nest_of
 from finchlang.tensors.tensor import Scalar, Tensor, body_of
 
@@ -66,7 +67,26 @@ def by_elements(function: Any, args: list[Any]) -> Pending:
     op, functions = function, None
     if not isinstance(function, str):
         op, functions = table.operator_of(function, getattr(function, "name", "this"))
+    if op in data.ROUNDING and isinstance(args[0], Type):  # as in `round.(Int64, A)`
+        return by_elements(args[0].name, [by_elements(op, args[1:])])
     return pending(args, lambda *nodes: table.elementwise(op, [*nodes]), functions)
+
+
+def by_entries(args: list[Any], apply: Callable[..., Any]) -> Tensor | None:
+    """What `apply` makes of the fill and of each stored entry of a tensor with the other arguments; None if
+    there are several arrays, one that is not computed, or results that are no numbers."""
+    k, *others = [k for k, arg in enumerate(args) if is_array(arg)]
+    if others or type(args[k]) is Pending:
+        return None
+    tensor = as_tensor(args[k])
+    coordinates, values = tensor.entries()
+    each = [tensor.fill, *values]
+    found = data.shaped([apply(*args[:k], data.plain(v), *args[k + 1 :]) for v in each])
+    if not isinstance(found, np.ndarray):
+        return None
+    fill, values = found[0], found[1:]
+    format = list_format(type_of_dtype(found.dtype), tensor.ndim, fill)
+    return Tensor.from_coo(format, tensor.shape, coordinates, values)
 
 
 def product(a: Any, b: Any) -> Pending:
@@ -180,6 +200,8 @@ def _of_function(name: str, args: list[Any], dims: Any = None, init: Any = None)
     def reduced(node: Expression) -> Expression:
         axes = axes_of(node, dims)
         every = tuple(range(len(node.shape)))
+        sizes = [node.shape[axis] for axis in (every if axes is None else axes)]
+        check_some(function, "reduce", init is not None or 0 not in sizes)
         found = table.summed(op, node, every if axes is None else axes, axes is not None)
         return found if init is None else apply(op, table.operand(init), found)
 

@@ -118,7 +118,7 @@ class Evaluator(Calls):
                 return run_kernel(node, env)
             except FinchError as error:
                 is_told = error.kind in ("unknown name", "dimension")
-                raise named(error, env) if is_told else error from None
+                raise named(error, env, node) if is_told else error from None
 
         return placed(node.span, run)
 
@@ -385,7 +385,7 @@ class Evaluator(Calls):
             function, given = called(env), [arg(env) for arg in arguments]
             apply = self.apply
             each = lambda *xs: apply(function, list(xs), {}, span)  # noqa: E731
-            found = elementwise(function, given, each)
+            found = elementwise(function, given, each, self.run_kernel)
             return found if keeps else forced(found, self.run_kernel)
 
         return interruptible(span, run)

@@ -48,7 +48,8 @@ class Caller(NamedTuple):
 
     def by_elements(self, function: Any, *args: Any) -> Any:
         """`function.(args...)`, lazily for tensors."""
-        return elementwise(function, list(args), lambda *xs: self(function, *xs))
+        run = self.evaluator.run_kernel
+        return elementwise(function, list(args), lambda *xs: self(function, *xs), run)
 
     def lazily(self, value: Any) -> Pending:
         """An array as a lazy one that is kept so."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -312,7 +311,7 @@ def unknown_name(name: str, span: Span | None, known: set[str]) -> FinchError:
     return explained(FinchError("unknown name", f"{name} is not defined", span, guess))
 
 
-def named(error: FinchError, env: Environment) -> FinchError:
+def named(error: FinchError, env: Environment, kernel: ast.KernelNode) -> FinchError:
     """The error of a kernel about a name, with what the script has of it as the hint."""
     from finchlang.text.foreign_names import is_foreign  # not needed where nothing is wrong
 
@@ -320,12 +319,11 @@ def named(error: FinchError, env: Environment) -> FinchError:
     if span is None or isinstance(error.hint, Hint):
         return error
     if error.kind == "dimension":
-        found = re.match(r"the extent given is (.+):(.+), but .* is (.+):(.+)", error.message)
-        if error.hint is None and found is not None:
-            first, last, start, stop = map(int, found.groups())
-            error.hint = "a loop over a part of a dimension marks its index: `x[~i]` for `x[i]`"
-            if first < start or last > stop:
-                error.hint = "`for i = _` goes over all of the dimension"
+        loops = (n for n in trees.walk(kernel) if isinstance(n, ast.Loop))
+        given = {n.index.name for n in loops if isinstance(n.extent, ast.Extent)}
+        if error.hint is None and span.text in given:
+            over = f"`for {span.text} = _` goes over all of the dimension"
+            error.hint = f"{over}, `x[~{span.text}]` over a part"
         return error
     name, _, call = span.text.partition("(")
     names = {*env.names()}

@@ -187,12 +187,20 @@ def _power(a: Any, count: int) -> Any:
 _PLAIN = frozenset((np.dtype(np.float64), np.dtype(np.int64)))
 
 
-def elementwise(function: Any, args: list[Any], apply: Callable[..., Any]) -> Any:
-    """`function.(args...)`. With tensors or large arrays it is lazy; else `apply` calls the function for
-    each element, in column-major order. Dimensions are matched from the first on, and those of size 1 are
-    repeated. Raises FinchError "dimension" if sizes do not match."""
+def elementwise(function: Any, args: list[Any], apply: Callable[..., Any], run: Run) -> Any:
+    """`function.(args...)`. With tensors or large arrays an operator is lazy; else `apply` calls the
+    function for each element, in column-major order. Dimensions are matched from the first on, and those of
+    size 1 are repeated. Raises FinchError "dimension" if sizes do not match."""
     if any(map(is_lazy, args)):
-        return lazily().by_elements(function, args)
+        try:
+            return lazily().by_elements(function, args)
+        except FinchError as error:
+            args = [forced(arg, run) for arg in args]
+            found = lazily().by_entries(args, apply) if error.kind == "type" else None
+            if found is None:
+                error.hint = error.hint or "any function takes the entries of `collect(A)`"
+                raise
+            return found
     args = [a.view(np.ndarray) if type(a) is RowVector else a for a in args]
     if (found := _rounded(function, args)) is not None:
         return found

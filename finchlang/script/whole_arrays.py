@@ -80,6 +80,9 @@ def along(xp: Any, name: str, array: Any, dims: Any = None) -> Any:
     if name in ("any", "all", "count") and array.dtype != bool:
         told = f"a condition must be a Bool, not {type_of_dtype(array.dtype)}"
         raise FinchError("type", told, hint=COMPARED)
+    of = range(len(array.shape)) if axes is None else axes
+    if name in ("maximum", "minimum") and 0 in [array.shape[axis] for axis in of]:
+        raise FinchError("type", f"{name} of nothing")
     # divided by one less than the number of elements
     more = {"correction": 1} if name in ("var", "std") else {}
     function = getattr(xp, _STANDARD.get(name, name))
@@ -119,7 +122,7 @@ def _mean(call: Call, function: Any, value: Any) -> Any:
     found = call.each(*function, value) if function else value
     count = math.prod(data.shape_of(found) or (len(list(data.entries(found))),))
     if not count:
-        raise FinchError("type", "mean of nothing")
+        return math.nan
     if isinstance(found, np.ndarray) and found.dtype.kind in "iu":
         found = found.astype(np.float64)  # whose sum does not wrap around
     if isinstance(found, data.FinchRange):
@@ -137,6 +140,10 @@ def _truths(name: str, call: Call, function: Any, value: Any) -> Any:
     return {"any": any, "all": all, "count": sum}[name](found)  # type: ignore[operator]
 
 
+#: of how many numbers there is a mean and so on; of fewer it is NaN
+_LEAST = {"mean": 1, "var": 2, "std": 2}
+
+
 def _reduction(usage: str, doc: str, total: Callable[..., Any]) -> None:
     name = usage.partition("(")[0]
     REDUCTIONS.append(name)
@@ -146,10 +153,10 @@ def _reduction(usage: str, doc: str, total: Callable[..., Any]) -> None:
         if dims is not None and not isinstance(dims, ast.Colon):
             array = grid(call.by_elements(*function, value) if function else value)
             axes = containers.axes_of(array, dims) or ()
-            is_any = all(array.shape[axis] for axis in axes)
-            if not is_any and name not in ("sum", "prod", "any", "all", "count"):
-                raise FinchError("type", "there are no entries to reduce")
-            return np.asfortranarray(along(np, name, array, dims))
+            if math.prod([array.shape[axis] for axis in axes]) >= _LEAST.get(name, 0):
+                return np.asfortranarray(along(np, name, array, dims))
+            sizes = [1 if axis in axes else size for axis, size in enumerate(array.shape)]
+            return np.full(sizes, math.nan, np.result_type(array, np.float32), order="F")
         return total(call, function, value)
 
     FUNCTIONS.add(usage, doc, reduced, calls=True, is_lazy=True)
@@ -158,7 +165,7 @@ def _reduction(usage: str, doc: str, total: Callable[..., Any]) -> None:
 #: the names of the reductions
 REDUCTIONS: list[str] = []
 #: the reductions of all entries, by their operators
-TOTALS: dict[str, Callable[..., Any]] = {}
+TOTALS: dict[str, partial[Any]] = {}
 for _name, _what, _operator, _ufunc in (
     ("sum", "the sum", "+", np.sum),
     ("prod", "the product", "*", np.prod),
@@ -221,11 +228,17 @@ for _name, _what, _find in (("min", "least", np.argmin), ("max", "greatest", np.
 # ------------------------------------------------------------------------------ functions of others
 
 
-def _folded(call: Call, function: Any, values: list[Any], init: Any, name: str) -> Any:
-    if init is not None:
-        values = [init, *values]
-    if not values:
+def check_some(function: Any, name: str, is_any: bool) -> None:
+    """Raises FinchError "type" for a reduction of nothing by another function than a sum or product."""
+    if not is_any and getattr(function, "name", "") not in ("+", "*"):
         raise FinchError("type", f"{name} of nothing needs `init`")
+
+
+def _folded(call: Call, function: Any, values: list[Any], init: Any, name: str) -> Any:
+    values = values if init is None else [init, *values]
+    check_some(function, name, bool(values))
+    if not values:
+        return int(function.name == "*")
     return reduce(lambda a, b: call(function, a, b), values)
 
 
@@ -244,11 +257,12 @@ def _fold_right(call: Call, function: Any, value: Any, *, init: Any = None) -> A
     "reduce(f, A; dims, init)", "the entries combined two by two", calls=True, is_lazy=True
 )
 def _reduced(call: Call, function: Any, value: Any, *, dims: Any = None, init: Any = None) -> Any:
+    total = TOTALS.get(function.name) if isinstance(function, Operator) else None
+    if total is not None and isinstance(value, np.ndarray) and init is None:
+        name = total.args[0]
+        if value.dtype in _OWN if value.size else name in ("sum", "prod"):
+            return FUNCTIONS[name].function(call, value, dims=dims)
     if dims is None or isinstance(dims, ast.Colon):
-        total = TOTALS.get(function.name) if isinstance(function, Operator) else None
-        is_own = isinstance(value, np.ndarray) and value.dtype in _OWN and value.size > 0
-        if total is not None and is_own and init is None:
-            return total(call, (), value)
         return _folded(call, function, list(data.entries(value)), init, "reduce")
     array = grid(value)
     axes = containers.axes_of(array, dims) or ()

@@ -91,19 +91,25 @@ def unexpected_token(error: UnexpectedToken, source: Source, in_kernel: bool) ->
 
 
 def _rows(here: _Unexpected) -> FinchError | None:
-    """A matrix with commas between its elements, or a `[` without its `]`."""
+    """An array with commas and blanks between its elements, or a `[` without its `]`."""
     opener = here.latest(BRACKETS | {"RPAR"})
-    if here.token.type not in ("ROW", "_SEP") or opener is None or opener.type != "LBRACK":
+    if opener is None or opener.type != "LBRACK":
+        return None
+    if here.token.type == "BLANK":
+        return here.error("elements have either commas or blanks between them, not both")
+    if here.token.type not in ("ROW", "_SEP", "COMMA"):
         return None
     start, depth = span_of(here.source, opener).offsets[0], 0
-    text = here.source.text[start:]
+    text, inner, is_quoted = here.source.text[start:], "", False
     for at, sign in enumerate(text):
-        depth += (sign in "[(") - (sign in "])")
+        is_quoted ^= sign == '"'
+        depth += 0 if is_quoted else (sign in "[(") - (sign in "])")
+        inner += " " if sign == "," and depth == 1 and not is_quoted else sign
         if depth == 0:
-            inner = re.sub(r"\s*,\s*", " ", text[: at + 1])
             whole = here.source.span(start, start + at + 1)
             message = "the elements of a row have blanks between them"
-            return FinchError("syntax", message, whole, write(re.sub(r"\n\s*", "; ", inner)))
+            code = re.sub(r"\n\s*", "; ", re.sub(r"[ \t]+", " ", inner))
+            return FinchError("syntax", message, whole, write(code))
         if sign == "=":
             break
     return here.error("this `[` is not closed by a `]`", None, opener)
@@ -250,7 +256,8 @@ def _expectation(here: _Unexpected) -> str | None:
         return "an expression is expected"
     if "FINCH" in expected:
         return "the kernel of the annotation is expected: `@finch`"
+    closer = CLOSERS.get(here.latest(BRACKETS) or "", "}")
     for terminal, sign in (("RPAR", ")"), ("RBRACK", "]"), ("RCURLY", "}"), ("ELSE_COLON", ":")):
-        if terminal in expected and (sign == ":" or here.latest(BRACKETS)):
+        if terminal in expected and sign in (":", closer):
             return f"`{sign}` is expected"
     return None
