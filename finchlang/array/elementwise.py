@@ -183,6 +183,9 @@ imag = _function("imag", lambda x: apply("*", number(0, x), x), *_NUMBERS)
 signbit = _function(
     "signbit", lambda x: apply("<", apply("copysign", number(1, x), x), number(0, x)), take=floats
 )
+# NumPy's, of integers in float64
+_function("fabs", lambda x: apply("abs", x), take=floats)
+_function("rint", lambda x: apply("round", x), take=floats)
 reciprocal = _function("reciprocal", lambda x: apply("/", number(1, x), x), take=floats)
 
 
@@ -272,8 +275,8 @@ def map_elements(op: Any, *arrays: Any) -> Array:
 FUNCTIONS |= {"where": where, "clip": clip, "round": round, "astype": astype}
 #: NumPy's names of functions of this package, where they differ
 ALIASES = {
-    **{"absolute": "abs", "fabs": "abs", "true_divide": "divide", "power": "pow"},
-    **{"mod": "remainder", "conjugate": "conj", "rint": "round", "around": "round"},
+    **{"absolute": "abs", "true_divide": "divide", "power": "pow"},
+    **{"mod": "remainder", "conjugate": "conj", "around": "round"},
     **{"invert": "bitwise_invert", "bitwise_not": "bitwise_invert"},
     **{"left_shift": "bitwise_left_shift", "right_shift": "bitwise_right_shift"},
     **{"arcsin": "asin", "arccos": "acos", "arctan": "atan", "arctan2": "atan2"},

@@ -14,11 +14,12 @@ from finchlang.script import array_functions as table, values as data
 from finchlang.script.array_statements import results, told
 from finchlang.script.containers import axes_of
 from finchlang.script.lazy_values import Pending, is_array, is_row
+from finchlang.script.make_tensors import element_type, tensor_of
 from finchlang.script.subscripts import ALL, index_of
 from finchlang.script.whole_arrays import check_some, no_match
 from finchlang.syntax import nodes as ast
-from finchlang.syntax.types import Type, can_store, type_of_dtype
-from finchlang.tensors.adopt import as_tensor, list_format
+from finchlang.syntax.types import Type, can_store
+from finchlang.tensors.adopt import list_format
 from finchlang.tensors.formats import nest_of
 from finchlang.tensors.tensor import Scalar, Tensor, body_of
 
@@ -78,14 +79,14 @@ def by_entries(args: list[Any], apply: Callable[..., Any]) -> Tensor | None:
     k, *others = [k for k, arg in enumerate(args) if is_array(arg)]
     if others or type(args[k]) is Pending:
         return None
-    tensor = as_tensor(args[k])
+    tensor = tensor_of(args[k])
     coordinates, values = tensor.entries()
     each = [tensor.fill, *values]
     found = data.shaped([apply(*args[:k], data.plain(v), *args[k + 1 :]) for v in each])
     if not isinstance(found, np.ndarray):
         return None
     fill, values = found[0], found[1:]
-    format = list_format(type_of_dtype(found.dtype), tensor.ndim, fill)
+    format = list_format(element_type(found), tensor.ndim, fill)
     return Tensor.from_coo(format, tensor.shape, coordinates, values)
 
 

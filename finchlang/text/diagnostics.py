@@ -256,8 +256,8 @@ def _expectation(here: _Unexpected) -> str | None:
         return "an expression is expected"
     if "FINCH" in expected:
         return "the kernel of the annotation is expected: `@finch`"
-    closer = CLOSERS.get(here.latest(BRACKETS) or "", "}")
-    for terminal, sign in (("RPAR", ")"), ("RBRACK", "]"), ("RCURLY", "}"), ("ELSE_COLON", ":")):
-        if terminal in expected and sign in (":", closer):
+    opener = here.latest(BRACKETS)
+    for terminal, sign in (("RPAR", ")"), ("RBRACK", "]"), ("ELSE_COLON", ":")):
+        if terminal in expected and sign in (":", CLOSERS.get(opener or "")):
             return f"`{sign}` is expected"
     return None
