@@ -171,40 +171,17 @@ class ExecutingHost(Host):
         self.steps["sort"] += 1 + max(0, high - low)
         self._entries(s.buffer, low, high).sort()
 
-    def do_SortBy(self, s: ir.SortBy) -> None:
-        keys, table, above = s.keys, self.arrays[s.keys], self.evaluate(s.bound)
-
-        def key(part: np.ndarray) -> np.ndarray:
-            if part.min() < 0 or part.max() >= len(table):
-                raise Bug(f"{s.buffer.name} are not all below {len(table)}")
-            if keys in self.unwritten and self.unwritten[keys][part].any():
-                raise Bug(f"keys in {keys.name} were never written")
-            own = table[part]
-            if own.min() < 0 or own.max() >= above:
-                raise Bug(f"keys in {keys.name} are not all in 0..{above - 1}")
-            return own
-
-        self._sort_stably("sort_by", s, key)
-
     def do_SortBits(self, s: ir.SortBits) -> None:
-        first, behind = self.evaluate(s.low), self.evaluate(s.high)
-
-        def key(part: np.ndarray) -> np.ndarray:
-            if not 0 <= first <= behind <= 63:
-                raise Bug(f"a sort by the bits {first} to {behind}")
-            return (part >> first) & ((1 << (behind - first)) - 1)
-
-        self._sort_stably("sort_bits", s, key)
-
-    def _sort_stably(
-        self, step: str, s: ir.SortBy | ir.SortBits, key: Callable[[np.ndarray], np.ndarray]
-    ) -> None:
         low, high = self.evaluate(s.start), self.evaluate(s.stop)
-        self.steps[step] += 1 + max(0, high - low)
+        first, behind = self.evaluate(s.low), self.evaluate(s.high)
+        self.steps["sort_bits"] += 1 + max(0, high - low)
         if low >= high:
             return
+        if not 0 <= first <= behind <= 63:
+            raise Bug(f"a sort by the bits {first} to {behind}")
         entries = self._entries(s.buffer, low, high)
-        entries[:] = entries[np.argsort(key(entries), kind="stable")]
+        keys = (entries >> first) & ((1 << (behind - first)) - 1)
+        entries[:] = entries[np.argsort(keys, kind="stable")]
         self._entries(s.scratch, low, high, False)[:] = 0  # undefined after a sort
         if s.scratch in self.unwritten:
             self.unwritten[s.scratch][low:high] = True

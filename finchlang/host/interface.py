@@ -134,12 +134,6 @@ class Host(ABC):
         """As `ir.Sort`."""
         self.do(ir.Sort(buffer, start, stop))
 
-    def sort_by(
-        self, numbers: Buffer, scratch: Buffer, start: Expr, stop: Expr, keys: Buffer, bound: Expr
-    ) -> None:
-        """As `ir.SortBy`."""
-        self.do(ir.SortBy(numbers, scratch, start, stop, keys, bound))
-
     def sort_bits(
         self, words: Buffer, scratch: Buffer, start: Expr, stop: Expr, low: Expr, high: Expr
     ) -> None:

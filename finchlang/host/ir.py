@@ -364,23 +364,9 @@ class Sort(Stmt):
 
 
 @record(slots=True)
-class SortBy(Stmt):
-    """Sort the numbers n in buffer[start .. stop - 1] by keys[n], each in 0..bound - 1; the sort is stable.
-    `scratch`, of the same type and with room for `stop` entries, is undefined afterwards. All three
-    buffers are of integers."""
-
-    buffer: Buffer
-    scratch: Buffer
-    start: Expr
-    stop: Expr
-    keys: Buffer
-    bound: Expr
-
-
-@record(slots=True)
 class SortBits(Stmt):
     """Sort buffer[start .. stop - 1] (Int64) by the bits low .. high - 1, with high < 64; the sort is
-    stable. `scratch` is as for SortBy."""
+    stable. `scratch` (Int64), with room for `stop` entries, is undefined afterwards."""
 
     buffer: Buffer
     scratch: Buffer
@@ -390,7 +376,7 @@ class SortBits(Stmt):
     high: Expr
 
 
-AnySort = Sort | SortBy | SortBits
+AnySort = Sort | SortBits
 
 
 @record(slots=True)

@@ -24,7 +24,7 @@ def text(residual: ir.Residual) -> str:
 #: statements that are listed as calls of their operands, with their names
 _CALLED = (
     *(ir.Grow, ir.Room, ir.Clock, ir.Exchange, ir.Fill, ir.Search, ir.Disjoint),
-    *(ir.Sort, ir.SortBy, ir.SortBits),
+    *(ir.Sort, ir.SortBits),
 )
 _CALLS = {kind: re.sub("(?<=.)(?=[A-Z])", "_", kind.__name__).lower() for kind in _CALLED}
 

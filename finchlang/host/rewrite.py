@@ -77,7 +77,7 @@ def everything(residual: ir.Residual) -> Iterator[ir.Stmt]:
 
 
 _STRAIGHT = (ir.Bind, ir.Load, ir.Store, ir.Get, ir.Set)
-_HEAVY = (ir.WhileLoop, ir.ForLoop, ir.Fill, ir.Sort, ir.SortBy, ir.SortBits, ir.CallProcedure)
+_HEAVY = (ir.WhileLoop, ir.ForLoop, ir.Fill, ir.Sort, ir.SortBits, ir.CallProcedure)
 
 
 def is_heavy(code: ir.Code) -> bool:
@@ -95,7 +95,7 @@ def written(statement: ir.Stmt) -> tuple[ir.Buffer, ...]:
     match statement:
         case ir.Store(buffer) | ir.Fill(buffer) | ir.Sort(buffer):
             return (buffer,)
-        case ir.SortBy(buffer, scratch) | ir.SortBits(buffer, scratch):
+        case ir.SortBits(buffer, scratch):
             return buffer, scratch
         case ir.Exchange(buffer, other):
             return buffer, other

@@ -41,12 +41,11 @@ OPERANDS: dict[type, dict[str, Type | str]] = {
     ir.Search: {**_RANGE, "key": "buffer", "variable": Int64},
     ir.Disjoint: {"index": Int64, "shift": Int64, "place": Int64, "variable": Bool},
     ir.Sort: _RANGE,
-    ir.SortBy: {**_RANGE, "bound": Int64},
     ir.SortBits: {**_RANGE, "low": Int64, "high": Int64},
     ir.CallProcedure: {},
     ir.Fail: {},
 }
-_OF_INTEGERS = (ir.Search, ir.Disjoint, ir.Sort, ir.SortBy, ir.SortBits)
+_OF_INTEGERS = (ir.Search, ir.Disjoint, ir.Sort, ir.SortBits)
 
 
 def check(residual: ir.Residual) -> None:
@@ -219,14 +218,11 @@ class _Checker:
                 self.is_set(cell, f"{variable}")
             case ir.Set(cell):
                 self.known = None if self.known is None else self.known | {cell}
-            case ir.SortBy(buffer, scratch) | ir.SortBits(buffer, scratch):
+            case ir.SortBits(buffer, scratch):
                 if scratch.type is not buffer.type or scratch is buffer:
                     self.fail(f"{scratch} is no scratch to sort {buffer}")
-                if isinstance(statement, ir.SortBits):
-                    if buffer.type != Int64:
-                        self.fail(f"{buffer} is sorted by bits, but not Int64")
-                elif statement.keys in (buffer, scratch):
-                    self.fail(f"{buffer} is sorted by {statement.keys}, which changes")
+                if buffer.type != Int64:
+                    self.fail(f"{buffer} is sorted by bits, but not Int64")
             case ir.Exchange(buffer, other):
                 if buffer is other or buffer.type is not other.type:
                     self.fail(f"{buffer} and {other} cannot be exchanged")

@@ -170,7 +170,7 @@ class _Function(SplitFunction):
                 self.emit_search(statement)
             case ir.Disjoint():
                 self.bind(statement.variable, self.disjoint(statement))
-            case ir.Sort() | ir.SortBy() | ir.SortBits():
+            case ir.Sort() | ir.SortBits():
                 self.emit_sort(statement)
             case ir.CallProcedure():
                 self.emit_call(statement)
@@ -379,10 +379,7 @@ class _Function(SplitFunction):
         effects = "memory(argmem: readwrite, inaccessiblemem: readwrite)"
         arguments = [f"ptr {self.data(buffer)}" for buffer in rewriting.arrays(statement)]
         arguments += [f"i64 {first}", f"i64 {stop}"]
-        if isinstance(statement, ir.SortBy):
-            arguments.append(f"i64 {self.value(statement.bound)}")
-            arguments.append(f"i64 {self.room(statement.keys)}")
-        elif isinstance(statement, ir.SortBits):
+        if isinstance(statement, ir.SortBits):
             arguments += [f"i64 {self.value(bit)}" for bit in (statement.low, statement.high)]
         status = self.call("i32", name, arguments, f"nounwind {effects}")
         raised = self.new(f"icmp ne i32 {status}, {OK}")

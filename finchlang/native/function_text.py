@@ -16,7 +16,7 @@ from finchlang.native.module_text import INVARIANT, TBAA_SLOTS, UNLIKELY, Module
 from finchlang.syntax.types import Bool, Int64, Type
 
 #: statements that call a procedure of the library
-_CALLING = (ir.Grow, ir.Search, ir.Sort, ir.SortBy, ir.SortBits)
+_CALLING = (ir.Grow, ir.Search, ir.Sort, ir.SortBits)
 #: where a value is: in a cell, or at an index of a buffer
 Place = ir.Cell | tuple[ir.Buffer, ir.Expr]
 

@@ -12,10 +12,10 @@ from functools import cache, partial
 from math import inf, nan
 
 from finchlang.host.construct import ONE, ZERO, add, cast, compare, conjunction, const, mul, op, sub
-from finchlang.host.ir import AnySort, Buffer, Expr, Grow, Residual, Search, SortBy
+from finchlang.host.ir import AnySort, Buffer, Expr, Grow, Residual, Search
 from finchlang.host.writing import WritingHost
 from finchlang.native.elementary import SEQUENCES, elementary
-from finchlang.native.radix_sort import sort_bits, sort_by
+from finchlang.native.radix_sort import sort_bits
 from finchlang.native.range_sort import sort
 from finchlang.syntax.types import TYPES, Int32, Int64, Type
 
@@ -32,15 +32,13 @@ def procedure_name(statement: Grow | Search | AnySort) -> str:
     """The name of the procedure that performs `statement`; it is compiled on its own."""
     if isinstance(statement, Grow):
         return GROW
-    keys = f"_{statement.keys.type}" if isinstance(statement, SortBy) else ""
-    return f"{type(statement).__name__.lower()}_{statement.buffer.type}{keys}"
+    return f"{type(statement).__name__.lower()}_{statement.buffer.type}"
 
 
 def procedure(name: str) -> Residual:
     """The procedure of a name made by `procedure_name`, in the host language."""
-    kind, *types = name.split("_")
-    make = {"search": search, "sort": sort, "sortby": sort_by, "sortbits": sort_bits}[kind]
-    return make(*(TYPES[type] for type in types))
+    kind, type = name.split("_")
+    return {"search": search, "sort": sort, "sortbits": sort_bits}[kind](TYPES[type])
 
 
 @cache

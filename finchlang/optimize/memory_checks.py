@@ -47,7 +47,7 @@ def parts(statement: ir.Stmt) -> Iterator[Part]:
         case ir.Disjoint(_, buffer, index, _, other, place):
             yield buffer, index, add(index, ir.BLOCK), True
             yield other, place, add(place, ir.BLOCK), True
-        case ir.SortBy(buffer, scratch, start, stop) | ir.SortBits(buffer, scratch, start, stop):
+        case ir.SortBits(buffer, scratch, start, stop):
             yield buffer, start, stop, True
             yield scratch, start, stop, False
 
@@ -91,7 +91,11 @@ class _Checks:
             self._line = self._listing.lines.pop().replace("{", "{{").replace("}", "}}")
         for part in touched:
             result += self._accessed(*part, isinstance(statement, ir.Search))
-        result += self._keys(statement)
+        if isinstance(statement, ir.SortBits):
+            low, high = statement.low, statement.high
+            is_wrong = op("or", compare("lt", low, ZERO), compare("gt", low, high))
+            is_wrong = op("or", is_wrong, compare("gt", high, 63))
+            result.append(self._fail_if(is_wrong, "by bits {} to {}", low, high))
         result.append(statement)
         for buffer, start, stop, is_read in touched:
             if not is_read and buffer in self.shadows:
@@ -126,27 +130,6 @@ class _Checks:
             look = (ir.Load(note, self.shadows[buffer], at), fail)
             result += look if at is start else [ir.ForLoop(each, first, behind, ir.Code(look))]
         return result
-
-    def _keys(self, statement: ir.Stmt) -> list[ir.Stmt]:
-        """Checks of a sort's keys: that they exist, and are in the range that the sort is given."""
-        if isinstance(statement, ir.SortBits):
-            low, high = statement.low, statement.high
-            is_wrong = op("or", compare("lt", low, ZERO), compare("gt", low, high))
-            is_wrong = op("or", is_wrong, compare("gt", high, 63))
-            return [self._fail_if(is_wrong, "by bits {} to {}", low, high)]
-        if not isinstance(statement, ir.SortBy):
-            return []
-        at, number = ir.Var("at", Int64), ir.Var("number", statement.buffer.type)
-        key = ir.Var("key", statement.keys.type)
-        found, place = cast(key, Int64), cast(number, Int64)
-        is_wrong = op("or", compare("lt", found, ZERO), compare("ge", found, statement.bound))
-        look = (
-            ir.Load(number, statement.buffer, at),
-            *self._accessed(statement.keys, place, add(place, 1), True, False),
-            ir.Load(key, statement.keys, place),
-            self._fail_if(is_wrong, "a key {} of {}", found, statement.bound),
-        )
-        return [ir.ForLoop(at, statement.start, sub(statement.stop, 1), ir.Code(look))]
 
     def _grown(self, statement: ir.Grow) -> list[ir.Stmt]:
         shadow, number = self.shadows[statement.buffer], self.numbers[statement.buffer]

@@ -108,7 +108,7 @@ def scattered(residual: ir.Residual) -> list[ir.Buffer]:
                 stored.add(buffer)
             case ir.Grow(buffer) if in_loop:
                 others.add(buffer)
-            case ir.Sort() | ir.SortBy() | ir.SortBits() | ir.CallProcedure() | ir.Exchange():
+            case ir.Sort() | ir.SortBits() | ir.CallProcedure() | ir.Exchange():
                 others.update(rewriting.written(statement))
             # a fill in a branch outside of loops is that of new memory
             case ir.Fill(buffer) if in_loop or len(loops) == len(around):

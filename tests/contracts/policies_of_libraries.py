@@ -19,7 +19,7 @@ class RowHash(Hash):
     name: ClassVar[str] = "rowhash"
 
     def sort(self, host: Host, batch: Batch) -> Order:
-        return Order(batch.sort_numbers(host))
+        return Order(batch.sort_numbers(host, batch.bits(host)))
 
 
 class ExpandSortCompress(Coord):
@@ -29,7 +29,11 @@ class ExpandSortCompress(Coord):
     combines: ClassVar[bool] = True
 
     def sort(self, host: Host, batch: Batch) -> Order:
-        count, number, values = batch.sort_numbers(host), batch.store.number, batch.store.acc_val
+        count, number, values = (
+            batch.sort_numbers(host, batch.bits(host)),
+            batch.store.number,
+            batch.store.acc_val,
+        )
         last = host.cell(const(-1), "last")
 
         def compress(k: Expr) -> None:

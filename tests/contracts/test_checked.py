@@ -87,18 +87,6 @@ def sort_bits(s: Sample, n: Expr) -> None:
     s.host.sort_bits(buffer, scratch, ZERO, const(2), ZERO, add(n, 62))
 
 
-def sort_by(s: Sample, n: Expr) -> None:
-    """A key for each of 7 and 7."""
-    scratch, keys = s.buffer("x", Int64), s.buffer("k", Int64)
-    s.host.sort_by(grown(s), scratch, ZERO, const(2), keys, op("sub", const(2), n))
-
-
-def sort_by_no_key(s: Sample, n: Expr) -> None:
-    numbers, scratch, keys = grown(s), s.buffer("x", Int64), s.buffer("k", Int64)
-    s.host.store(numbers, ZERO, add(n, 6))
-    s.host.sort_by(numbers, scratch, ZERO, const(2), keys, const(9))
-
-
 def left_undefined(s: Sample, n: Expr) -> None:
     """Of the scratch memory of a sort nothing is left."""
     scratch = grown(s, "scratch")
@@ -133,8 +121,6 @@ FAULTS: dict[Made, tuple[int, int, str]] = {
     disjoint: (0, 1, "disjoint: Bool = disjoint(x, n + 1, 0, y, n)"),
     sort: (1, 2, "sort(g, 0, n + 1)"),
     sort_bits: (1, 2, "sort_bits(g, x, 0, 2, 0, n + 62)"),
-    sort_by: (0, 1, "sort_by(g, x, 0, 2, k, 2 - n)"),
-    sort_by_no_key: (1, 2, "sort_by(g, x, 0, 2, k, 9)"),
     left_undefined: (0, 2, "v: Int64 = scratch[0]"),
     rarely: (1, 2, "v: Int64 = g[n]"),
     in_procedure: (1, 2, "value: Int64 = g[p]"),

@@ -138,9 +138,9 @@ def sorts(s: Sample) -> None:
     s.host.count(ONE, const(SLOW), lambda i: s.host.sort(h, ZERO, const(100_000)))
 
 
-def sorts_by_keys(s: Sample) -> None:
-    h, scratch, keys = (s.buffer(name, Int64) for name in ("h", "scratch", "keys"))
-    sort = lambda i: s.host.sort_by(h, scratch, ZERO, const(100_000), keys, const(2**62))  # noqa: E731
+def sorts_by_bits(s: Sample) -> None:
+    h, scratch = (s.buffer(name, Int64) for name in ("h", "scratch"))
+    sort = lambda i: s.host.sort_bits(h, scratch, ZERO, const(100_000), ZERO, const(62))  # noqa: E731
     s.host.count(ONE, const(SLOW), sort)
 
 
@@ -158,7 +158,7 @@ def called(s: Sample) -> None:
 
 
 @pytest.mark.parametrize(
-    "make", [counted, repeated, short_rows, long_rows, fills, sorts, sorts_by_keys, called]
+    "make", [counted, repeated, short_rows, long_rows, fills, sorts, sorts_by_bits, called]
 )
 @isolated
 def test_an_interrupt_ends_what_takes_for_ever(make: Callable[[Sample], None]) -> None:

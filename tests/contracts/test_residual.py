@@ -28,7 +28,7 @@ SPMV, UNION, GATHER = (
 )
 GOOD = [
     *(SPMV, UNION, GATHER, Program(programs.intersection).residual),
-    *(library.search(Int32), library.sort(Int32), library.sort_by(Int64, Int32)),
+    *(library.search(Int32), library.sort(Int32)),
     *(library.sort_bits(Int64), library.power(Int64)),
 ]
 
@@ -81,16 +81,13 @@ BAD: list[tuple[str, list[ir.Stmt]]] = [
     ("not of integers", [ir.Disjoint(condition, data, ONE, ZERO, floats, ONE)]),
     ("the index of Disjoint is Bool", [ir.Disjoint(condition, data, TRUE, ZERO, wide, ONE)]),
     ("not of integers", [ir.Sort(floats, ZERO, ONE)]),
-    ("floats is searched or sorted", [ir.SortBy(data, more, ZERO, ONE, floats, ONE)]),
-    ("data is no scratch to sort data", [ir.SortBy(data, data, ZERO, ONE, more, ONE)]),
-    ("data is no scratch to sort wide", [ir.SortBy(wide, data, ZERO, ONE, more, ONE)]),
-    ("data is sorted by data, which changes", [ir.SortBy(data, more, ZERO, ONE, data, ONE)]),
+    ("floats is searched or sorted", [ir.SortBits(data, floats, ZERO, ONE, ZERO, ONE)]),
+    ("data is no scratch to sort data", [ir.SortBits(data, data, ZERO, ONE, ZERO, ONE)]),
     ("data is sorted by bits, but not Int64", [ir.SortBits(data, more, ZERO, ONE, ZERO, ONE)]),
     ("data is no scratch to sort wide", [ir.SortBits(wide, data, ZERO, ONE, ZERO, ONE)]),
     ("the high of SortBits is Bool", [ir.SortBits(wide, wider, ZERO, ONE, ZERO, TRUE)]),
-    ("the bound of SortBy is Bool", [ir.SortBy(data, more, ZERO, ONE, wide, TRUE)]),
-    ("the stop of SortBy is Bool", [ir.SortBy(data, more, ZERO, TRUE, wide, ONE)]),
-    ("unknown buffer other", [ir.SortBy(data, more, ZERO, ONE, ir.Buffer("other", Int32), ONE)]),
+    ("the stop of SortBits is Bool", [ir.SortBits(wide, wider, ZERO, TRUE, ZERO, ONE)]),
+    ("unknown buffer other", [ir.SortBits(data, ir.Buffer("other", Int32), ZERO, ONE, ZERO, ONE)]),
     ("unknown kind of error: sad", [ir.Fail("sad", "", ())]),
     ("1 values for the message '{} {}'", [ir.Fail("type", "{} {}", (ONE,))]),
     ("uses x", [ir.Fail("type", "{}", (x,))]),

@@ -1,5 +1,5 @@
-"""The contract of sorts: numbers, numbers by their keys, and words by their bits, sorted on every host as
-NumPy sorts them stably; also where an order is bad for a pivot, and where there are very many."""
+"""The contract of sorts: numbers, and words by their bits, sorted on every host as NumPy sorts them stably;
+also where an order is bad for a pivot, and where there are very many."""
 
 from __future__ import annotations
 
@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hosts import Program, Sample, everywhere, executed, run
+from hosts import Program, Sample, everywhere, run
 from hypothesis import given, settings, strategies as st
 from in_child import isolated
 
-from finchlang.base.errors import BUG
 from finchlang.syntax.types import TYPES, Int32, Int64, Type
 
 pytestmark = pytest.mark.optimised
@@ -22,13 +21,6 @@ INTEGERS = {str(t.dtype): t for t in TYPES.values() if t.is_integer}
 
 def sort(s: Sample, type: Type) -> None:
     s.host.sort(s.buffer("data", type), s.input("low"), s.input("high"))
-
-
-def sort_by(s: Sample, type: Type, key_type: Type) -> None:
-    numbers, scratch = s.buffer("numbers", type), s.buffer("scratch", type)
-    keys = s.buffer("keys", key_type)
-    start, stop, bound = (s.input(name) for name in ("start", "stop", "bound"))
-    s.host.sort_by(numbers, scratch, start, stop, keys, bound)
 
 
 def sort_bits(s: Sample) -> None:
@@ -55,12 +47,6 @@ def sorts(program: Program, arrays: list[np.ndarray], inputs: list[int], key: An
         np.testing.assert_array_equal(array, before)
 
 
-def sorts_by(numbers: np.ndarray, keys: np.ndarray, start: int, stop: int, bound: int) -> None:
-    program = Program(sort_by, (INTEGERS[str(numbers.dtype)], INTEGERS[str(keys.dtype)]))
-    room = np.zeros(max(stop, 0), numbers.dtype)
-    sorts(program, [numbers, room, keys], [start, stop, bound], lambda part: keys[part])
-
-
 def sorts_bits(words: np.ndarray, start: int, stop: int, low: int, high: int) -> None:
     room, mask = np.zeros(max(stop, 0), np.int64), (1 << (high - low)) - 1
     inputs = [start, stop, low, high]
@@ -73,12 +59,6 @@ def test_every_type(type: Type) -> None:
     for n in (0, 1, 2, 16, 25, 500):
         data = rng.integers(type.lowest, type.highest, n + 5, type.dtype, endpoint=True)
         sorts(Program(sort, (type,)), [data], [0, n], lambda part: part)
-    for n in (0, 1, 2, 5, 40, 300, 20_000):
-        for bound in (1, 2, 100, 2**63 - 1):
-            bound = min(bound, type.highest)
-            keys = rng.integers(0, bound, n, type.dtype)
-            for own in ("int32", "int64"):
-                sorts_by(rng.permutation(n).astype(own), keys, 0, n, bound)
 
 
 @settings(max_examples=60)
@@ -87,17 +67,6 @@ def test_a_part(values: list[int], low: int) -> None:
     low = min(low, len(values))
     data = np.array(values, np.int32)
     sorts(Program(sort, (Int32,)), [data], [low, len(values)], lambda part: part)
-
-
-@settings(max_examples=200)
-@given(st.data())
-def test_parts_by_keys(data: st.DataObject) -> None:
-    """Numbers that are there twice, any bound."""
-    bound = data.draw(st.sampled_from([1, 2, 3, 256, 257, 70_000, 2**40, 2**62, 2**63 - 1]))
-    keys = data.draw(st.lists(st.integers(0, bound - 1), min_size=1, max_size=80))
-    numbers = data.draw(st.lists(st.integers(0, len(keys) - 1), max_size=150))
-    start, stop = (data.draw(st.integers(0, len(numbers))) for _ in range(2))
-    sorts_by(np.array(numbers, np.int64), np.array(keys, np.int64), start, stop, bound)
 
 
 @settings(max_examples=200)
@@ -131,8 +100,6 @@ def powers_of_two(n: int) -> np.ndarray:
 def test_orders(n: int, order: str) -> None:
     numbers, rng = np.ascontiguousarray(ORDERS[order](n)).astype(np.int64), np.random.default_rng(n)
     sorts(Program(sort, (Int64,)), [numbers], [0, n], lambda part: part)
-    for bound in (10, 1000, 10**7, 2**50):
-        sorts_by(numbers, np.sort(rng.integers(0, bound, n)), 0, n, bound)
     words = rng.integers(0, 2**63, n, np.int64, endpoint=False)[numbers]
     for low, high in ((0, 5), (0, 63), (3, 30), (17, 45), (20, 34), (62, 63)):
         sorts_bits(words, 0, n, low, high)
@@ -147,31 +114,3 @@ def test_no_order_takes_the_square_of_its_length(order: str) -> None:
     data = {**ORDERS, "powers": powers_of_two}[order](n)
     found = run(Program(sort, (Int64,)).compiled(), [data.copy()], [0, n])[0][0]
     assert np.array_equal(found, np.sort(data))
-
-
-def test_sorted_twice_is_in_order_of_both() -> None:
-    """By the key that counts less first, as sorting by several modes goes."""
-    rng, n = np.random.default_rng(3), 50_000
-    major, minor = rng.integers(0, 300, n), rng.integers(0, 5000, n)
-    numbers, room = np.arange(n), np.empty(n, np.int64)
-    kernel = Program(sort_by, (Int64, Int64)).compiled()
-    run(kernel, [numbers, room, minor], [0, n, 5000])
-    run(kernel, [numbers, room, major], [0, n, 300])
-    np.testing.assert_array_equal(numbers, np.lexsort((minor, major)))
-
-
-@pytest.mark.parametrize(
-    "numbers, keys, stop, message",
-    [
-        ([0, 2], [0, 1], 2, "numbers are not all below 2"),
-        ([0, 1], [0, 9], 2, "keys in keys are not all in 0..8"),
-        ([0, 1], [0, -1], 2, "keys in keys are not all in 0..8"),
-        ([0, 1], [0, 1], 3, "numbers[0:2] of 2"),
-    ],
-)
-def test_what_is_no_key_is_found(numbers: Any, keys: Any, stop: int, message: str) -> None:
-    arrays = [np.array(numbers), np.zeros(3, np.int64), np.array(keys)]
-    program = Program(sort_by, (Int64, Int64))
-    assert executed(program, arrays, [0, stop, 9]).error == (BUG, message)
-    done = everywhere(program, arrays, 0, stop, 9)
-    assert done.error is not None and "sort_by(numbers, scratch, start, stop, keys" in done.error[1]

@@ -96,12 +96,50 @@ class Batch:
         host.count(code.ZERO, code.sub(host.get(self.store.taken), 1), entry, "e")
         return host.get(found, lower=code.ZERO)
 
-    def sort_numbers(self, host: Host) -> Expr:
+    def bits(self, host: Host) -> list[Expr]:
+        """How many bits an entry's number has, then with the coordinate of the first mode, and so on."""
+        at = [bit_length(host, code.sub(host.get(self.store.taken), 1))]
+        for size in self.sizes:
+            at.append(host.let(code.add(at[-1], bit_length(host, code.sub(size, 1))), "at"))
+        return at
+
+    def sort_numbers(self, host: Host, at: list[Expr]) -> Expr:
         """Put the set entries into `number`, sorted by coordinates, the last mode being the first key;
-        stable. Gives how many there are."""
-        count, store = self.list_set(host), self.store
-        for keys, size in zip(self.coordinates, self.sizes, strict=True):
-            host.sort_by(store.number, self.scratch, code.ZERO, count, keys, size)
+        stable. Gives how many there are. Given the `bits`, as many of a coordinate as there is room for
+        above an entry's number are sorted by at a time."""
+        count, number = self.list_set(host), self.store.number
+        last, bits = code.sub(count, 1), code.below_64(at[0])
+        own = host.let(code.sub(code.op("shl", code.ONE, bits), 1), "own")
+
+        def change(content: Callable[[Expr], Expr]) -> None:
+            def word(q: Expr) -> None:
+                e = host.load(number, q, "e", lower=code.ZERO)
+                host.store(number, q, content(e))
+
+            host.count(code.ZERO, last, word, "q")
+
+        def by_mode(keys: Buffer, width: Expr) -> None:
+            low = host.cell(code.ZERO, "low")
+
+            def digit() -> None:
+                done = host.get(low, lower=code.ZERO)
+                top = host.let(code.minimum(_WORD, code.add(at[0], code.sub(width, done))), "top")
+                by = code.below_64(done)
+                mask = code.sub(code.op("shl", code.ONE, code.below_64(code.sub(top, at[0]))), 1)
+
+                def packed(e: Expr) -> Expr:
+                    part = code.op("and", code.op("shr", host.load(keys, e, "i", Int64), by), mask)
+                    return code.op("or", e, code.op("shl", part, bits))
+
+                change(packed)
+                host.sort_bits(number, self.scratch, code.ZERO, count, at[0], top)
+                change(lambda word: code.op("and", word, own))
+                host.set(low, code.add(done, code.sub(top, at[0])))
+
+            host.loop(lambda: code.compare("lt", host.get(low), width), digit)
+
+        for keys, (first, behind) in zip(self.coordinates, pairwise(at), strict=True):
+            by_mode(keys, code.sub(behind, first))
         return count
 
 
@@ -189,9 +227,7 @@ class WorkspacePolicy:
 
     def sort(self, host: Host, batch: Batch) -> Order:
         """The set entries ordered by coordinates, the last mode being the first key; stable."""
-        at = [bit_length(host, code.sub(host.get(batch.store.taken), 1))]
-        for size in batch.sizes:
-            at.append(host.let(code.add(at[-1], bit_length(host, code.sub(size, 1))), "at"))
+        at = batch.bits(host)
         fits = host.let(code.compare("le", at[-1], _WORD), "fits")
         count, number = host.cell(code.ZERO, "count"), batch.store.number
 
@@ -206,7 +242,7 @@ class WorkspacePolicy:
                 host.sort_bits(number, batch.scratch, code.ZERO, found, low, high)
             host.set(count, found)
 
-        host.branch(fits, by_words, lambda: host.set(count, batch.sort_numbers(host)))
+        host.branch(fits, by_words, lambda: host.set(count, batch.sort_numbers(host, at)))
         return Order(host.get(count, lower=code.ZERO), fits, tuple(at[:-1]))
 
     def merge(self, host: Host, batch: Batch, order: Order) -> None:
