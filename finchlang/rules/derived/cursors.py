@@ -12,7 +12,7 @@ from finchlang.algebra.bounds import at_most, greater, lesser
 from finchlang.base.errors import Bug
 from finchlang.base.records import record
 from finchlang.host.construct import ONE, TRUE, ZERO, add, compare, maximum, minimum, op
-from finchlang.host.guarding import Kept, guarded
+from finchlang.host.guarding import guarded
 from finchlang.host.inspecting import scratch
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
@@ -139,10 +139,6 @@ class Cursor(ABC):
     def seek(self, host: Host, i: Expr) -> None:
         """Move to the first entry that ends at i or later."""
 
-    def keeping(self, host: Host) -> Cursor:
-        """The cursor for a loop in which it may have no entry left."""
-        return self
-
     def cut(self, host: Host, stop: Expr) -> Cursor:
         """The cursor over the points up to `stop`."""
         raise Bug(f"{self.nest} has no points")
@@ -165,15 +161,13 @@ class Cursor(ABC):
 
 @dataclass(slots=True)
 class ListedCursor(Cursor):
-    """A stepper over sorted storage, up to position `end`. What it reads of an entry is `kept` where it may
-    have none left: it is read once for each entry then, not wherever another operand has one. If it `leads`
-    it may be ahead of the loop, as a jumper. One is left up to coordinate `last`, or that of the steps."""
+    """A stepper over sorted storage, up to position `end`. If it `leads` it may be ahead of the loop, as a
+    jumper. One is left up to coordinate `last`, or that of the steps."""
 
     nest: lp.Looplet
     steps: lp.Steps
     known: lp.Stored
     end: Expr
-    kept: Kept | None = None
     leads: bool = False
     begin: Expr | None = None
     last: Expr | None = None
@@ -208,29 +202,11 @@ class ListedCursor(Cursor):
             return compare("le", at, last)
         return compare("lt", self.known.here(host), self.end)
 
-    def keeping(self, host: Host) -> ListedCursor:
-        kept = Kept(host, lambda host: self.known.entry(host, self.known.start))
-        cursor = replace(self, kept=kept)
-        if kept.cells:  # its position is not asked for nothing
-            cursor._read(host, self.known.here(host))
-        return cursor
-
-    def _read(self, host: Host, q: Expr) -> None:
-        """Read the entry at position q, if there is one, and keep it."""
-        if self.kept is None or not self.kept.cells:
-            return
-        reader = self.kept.reading(host)
-
-        def read() -> None:
-            self.known.entry(reader, q)
-
-        host.branch(compare("lt", q, self.end), read)
-
     def see(self, host: Host, beyond: Expr | None, at: Expr | None, is_uncut: bool) -> Seen:
         q, known, reader = self.known.here(host), self.known, host
         if beyond is not None:
             there = compare("lt", q, self.end)
-            reader = guarded(host, there) if self.kept is None else self.kept.again(host)
+            reader = guarded(host, there)
         first, last, body = known.entry(reader, q)
         if beyond is not None:
             first = host.let(op("select", there, first, beyond), "first")
@@ -255,7 +231,6 @@ class ListedCursor(Cursor):
         if i is not None and isinstance(self.steps, lp.Jumper):
             after = self.known.locate(host, after, i)
         self.known.go(host, after)
-        self._read(host, after)
 
 
 @dataclass(slots=True)

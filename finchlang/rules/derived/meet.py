@@ -551,8 +551,6 @@ class _Meeting:
         is_open = absent == absence.NEVER or not self.open.isdisjoint(leaders)
         found = {k: self.cursors[k] for k in leaders}
         passing = {*self._stretches(leaders)} if may_pass else set[int]()
-        if not is_sure:
-            found = {k: c.keeping(self.host) for k, c in found.items()}
         turn = Turn(
             self.machine,
             self.state,
