@@ -10,6 +10,7 @@ from math import isfinite
 from typing import Any, TypeGuard
 
 from finchlang.algebra.expression_types import apart, is_there, optional, type_of
+from finchlang.algebra.inline import inlined
 from finchlang.base.errors import FinchError
 from finchlang.host.construct import const
 from finchlang.levels.element import typed_literal
@@ -17,7 +18,7 @@ from finchlang.levels.level import Fiber
 from finchlang.operators import operator_table as table
 from finchlang.operators.operator import value_in
 from finchlang.syntax.nodes import MISSING, Access, Call, Literal, Node, Variable, is_missing
-from finchlang.syntax.traversal import remembered, replace
+from finchlang.syntax.traversal import remembered, replace, rewrite_bottom_up
 from finchlang.syntax.types import Pair, PairType, Type, promote
 
 MISSING_LITERAL = Literal(MISSING)
@@ -43,7 +44,7 @@ def _laws_of(row: table.Operator, args: tuple[Node, ...]) -> tuple[Rewriting, ..
     laws: tuple[Rewriting, ...] = ()
     if any([isinstance(a, Literal) for a in args]):
         if all([isinstance(a, Literal) and table.literal_type(a) is not None for a in args]):
-            return (*OF_LITERALS, folding)
+            return (*OF_LITERALS, definition, folding)
         laws = OF_SOME
     if any([apart(a) is not None for a in args]):
         laws = (*laws, *OF_PAIRS)
@@ -52,8 +53,15 @@ def _laws_of(row: table.Operator, args: tuple[Node, ...]) -> tuple[Rewriting, ..
     elif any([isinstance(a, Call) for a in args]):
         laws = (*laws, case)
     else:
-        return (*laws, case, inverse_of_second)
-    return (*laws, *OF_NESTS.get(len(args), ()))
+        return (*laws, case, inverse_of_second, definition)
+    return (*laws, *OF_NESTS.get(len(args), ()), definition)
+
+
+def _settled(node: Node) -> Node:
+    """A call after all that can be done at its root."""
+    while isinstance(node, Call) and (step := rewrite_call(node)) is not None:
+        node = step[1]
+    return node
 
 
 def is_value(node: Node, value: Any, type: Type | None) -> bool:
@@ -201,9 +209,7 @@ def by_structure(node: Node) -> list[Node]:
         return [node] if isinstance(node, Literal) else []
     found = dict[Node, None]()
     for args in product(*([*by_structure(arg), arg] for arg in node.args)):
-        made: Node = replace(node, args=args)
-        while isinstance(made, Call) and (step := rewrite_call(made)) is not None:
-            made = step[1]
+        made = _settled(replace(node, args=args))
         found |= {made: None} if isinstance(made, Literal) else {}
     return list(found)
 
@@ -226,6 +232,15 @@ def folding(row: table.Operator, node: Call) -> Literal | None:
     except FinchError as error:
         raise error.at(node.span) from None
     return None if result is None else Literal(result.value, result.type.name)
+
+
+def definition(row: table.Operator, node: Call) -> Node | None:
+    """f(0, a) = e for a function of the script, if its body is e then, and simpler than it is written:
+    structure decides in it."""
+    if row.node is None or (body := inlined(node)) is node:
+        return None
+    found: Node = rewrite_bottom_up(_settled, body)
+    return None if found is body else found
 
 
 def identity(row: table.Operator, node: Call) -> Node | None:
@@ -465,4 +480,4 @@ OF_NESTS: dict[int, tuple[Rewriting, ...]] = {
     1: (involution,),
     2: (repetition, cancellation, joining, inverse_of_second, inverse_outwards, merging),
 }
-OF_CALLS = (*OF_SOME, presence, folding, case, idempotence, *OF_NESTS[1], *OF_NESTS[2])
+OF_CALLS = (*OF_SOME, presence, definition, folding, case, idempotence, *OF_NESTS[1], *OF_NESTS[2])

@@ -264,7 +264,8 @@ class Denotation(Places):
             return ast.MISSING
         function = self.functions[op]
         type = type_of_result(function, args, node)
-        if isinstance(op.body, ast.Script):
+        is_step = isinstance(node, ast.Access)  # of an update, which computes with numbers alone
+        if is_step or isinstance(op.body, ast.Script):
             return of_function(function, type, args, node, self.is_idle)
         return self.value(op.body, dict(zip(op.parameters, args, strict=True)))
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from finchlang.algebra.expression_types import annotate
+from finchlang.algebra.inline import has_functions, inline
 from finchlang.algebra.program_context import Format, ProgramContext
 from finchlang.base.errors import Note
 from finchlang.base.records import record
 from finchlang.levels.level import Level, Swizzled
 from finchlang.normalize.passes.concordize import concordize
 from finchlang.normalize.passes.dimensionalize import dimensionalize
-from finchlang.normalize.passes.inline import has_functions, inline
 from finchlang.normalize.passes.lifecycle import lifecycle
 from finchlang.normalize.passes.normal_form import check_normal_form
 from finchlang.normalize.passes.scopes import scopes

@@ -1,5 +1,6 @@
 """The inline pass: calls of functions of the script that are expressions become these expressions, so
-that Simplify and structure reach into them. Expects wrappers, and dimensions."""
+that Simplify and structure reach into them. Expects wrappers, and dimensions. Functions with laws, which
+their bodies need not show, stay calls until no law is left to be used."""
 
 from __future__ import annotations
 
@@ -16,19 +17,23 @@ LARGEST = 500
 
 def inline(program: Node, context: ProgramContext) -> Node:
     """`program` with calls of functions replaced by their bodies, where those mean the same."""
-    return rewrite_bottom_up(_inlined, program)
+    return rewrite_bottom_up(_without_laws, program)
 
 
 def has_functions(program: Node) -> bool:
     return any(isinstance(n, Operation) for n in walk(program))
 
 
-def _inlined(node: Node) -> Node:
+def _without_laws(node: Node) -> Node:
+    has_laws = isinstance(node, Call) and isinstance(node.op, Operation) and node.op.laws != Laws()
+    return node if has_laws else inlined(node)
+
+
+def inlined(node: Node) -> Node:
+    """The body of a function in place of a call of it, where it means the same; else `node` itself."""
     if not isinstance(node, Call) or not isinstance(node.op, Operation):
         return node
-    if node.op.laws != Laws():  # its body need not show them
-        return node
-    body, parameters = rewrite_bottom_up(_inlined, node.op.body), node.op.parameters
+    body, parameters = rewrite_bottom_up(_without_laws, node.op.body), node.op.parameters
     if isinstance(body, Script):
         return node
     used = {n.name for n in walk(body) if isinstance(n, Variable)}
