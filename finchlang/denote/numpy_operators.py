@@ -391,7 +391,7 @@ def _ifelse(condition: Any, then: Any, otherwise: Any) -> Any:
         return condition
     if not isinstance(condition, (Number, Failed)) or condition.value.dtype.kind != "b":
         raise type_error("a condition must be a Bool")
-    if isinstance(condition, Failed) and _is_structural(then) and _is_structural(otherwise):
+    if _is_structural(then) and _is_structural(otherwise):
         one, other = then.value, otherwise.value
         if one.dtype == other.dtype and one == other:
             return then
