@@ -15,7 +15,7 @@ from typing import Any
 from finchlang.base.errors import FinchError
 from finchlang.base.records import record
 from finchlang.host.construct import ONE, ZERO, add, compare, mul, op, sub
-from finchlang.host.interface import Host, fail_unless
+from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import looplets as lp
 from finchlang.levels.level import UPDATE, Uniform, Within
@@ -132,11 +132,6 @@ class Split(Around):
             # a size of 0 is taken as 1: there are n blocks nevertheless
             if self.mode != UPDATE and size is not own:
                 whole = op("max", whole, self.evaluate(self.call.args[3]))
-        else:
-            parts = compare("eq", op("irem", whole, size), ZERO)
-            fits = op("and", compare("gt", size, ZERO), parts)
-            message = "a dimension of size {} does not split into parts of size {}"
-            fail_unless(host, fits, "dimension", message, (whole, size), self.call.span)
 
         def looplets(host: Host, asked: str | None) -> Node:
             return lp.set_end(self.body.unfurl(host, None, asked or protocol), whole)

@@ -38,6 +38,7 @@ def _split(given: shaped.Arguments) -> shaped.Shaped:
     names_both = len(given.left) > 1 and type(getattr(given.left[1], "value", None)) is not bool
     m = given.size(least=0 if names_both else 1)
     if not names_both:
+        given.divide(t.size(p), m)
         return shaped.split(t, p, m, given.span, *[Literal(True)] * given.flag())
     n = given.size()
     given.agree(t.size(p), times(m, n))

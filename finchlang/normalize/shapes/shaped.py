@@ -140,6 +140,15 @@ class Arguments:
         self.written.append(node)
         return node.value
 
+    def divide(self, whole: ast.Node, size: ast.Node) -> None:
+        """Require that parts of a size make up the whole."""
+        n, m = getattr(whole, "value", None), getattr(size, "value", None)
+        if n is None or m is None:
+            self.agree(ctx.call("%", whole, size), affine.ZERO)
+        elif n % m:
+            message = f"a dimension of size {n} does not split into parts of size {m}"
+            raise FinchError("dimension", message, self.span)
+
     def agree(self, a: ast.Node, b: ast.Node) -> None:
         self.reader.agree(*(ast.Extent(ctx.ONE, n, span=self.span) for n in (a, b)))
 

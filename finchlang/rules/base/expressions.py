@@ -215,8 +215,9 @@ def evaluate_extent(
                 same = conjunction(compare("eq", a, start), compare("eq", b, stop))
                 message = f"{_origin(parts[0])} is {{}}:{{}}, but {_origin(part)} is {{}}:{{}}"
                 given: tuple[Expr, ...] = start, stop, a, b
-                if (least := _least(parts[0], part)) is not None:
-                    message, given = f"a size is {least} or more, not {{}}", (stop,)
+                if (found := _of_sizes(parts[0], part)) is not None:
+                    message, sizes = found
+                    given = tuple(evaluate(size, state) for size in sizes)
                 span = part.span or node.span
                 fail_unless(state.host, same, "dimension", message, given, span)
             return start, stop, tuple([b for _, b, _ in others])
@@ -267,12 +268,15 @@ def _as_index(expr: Expr, node: ast.Node, state: State) -> Expr:
     return index
 
 
-def _least(extent: ast.Node, other: ast.Node) -> Any:
-    """The least size that is allowed where 1:n meets 1:max(n, least), else None."""
+def _of_sizes(extent: ast.Node, other: ast.Node) -> tuple[str, tuple[ast.Node, ...]] | None:
+    """The message where 1:n meets 1:max(n, least), or 1:n % m meets 1:0, and the sizes in it; else None."""
     match extent, other:
         case ast.Extent(_, n), ast.Extent(_, ast.Call(op, (m, ast.Literal(least)))) if m == n:
-            row = operator(op)
-            return least if row is not None and row.is_greatest else None
+            if (row := operator(op)) is not None and row.is_greatest:
+                return f"a size is {least} or more, not {{}}", (n,)
+        case ast.Extent(_, ast.Call(op, (n, m))), ast.Extent(_, ast.Literal(0)):
+            if (row := operator(op)) is not None and row.right_idempotent and row.undefined:
+                return "a dimension of size {} does not split into parts of size {}", (n, m)
     return None
 
 
