@@ -268,6 +268,13 @@ def _is_extreme(x: Any, dtype: np.dtype, sign: int) -> bool:
     return int(x) == limits[sign > 0]
 
 
+def _at_end(x: Any, dtype: np.dtype, sign: int, result: bool) -> bool | None:
+    """A comparison with NaN, or with the least (sign -1) or greatest value of a type, if it is `result`
+    then. An unsigned integer may be compared with a signed one; NaN is not `<=` an infinity."""
+    is_end = _is_extreme(x, dtype, sign) and dtype.kind not in ("uf" if result else "u")
+    return False if x != x else result if is_end else None
+
+
 def _zero_if(k: int, x: Any, by: Any) -> Any:
     """0 if a first operand is 0, or for the second one `by` holds."""
     return 0 if (x == 0 if k == 1 else by) else None
@@ -279,14 +286,18 @@ DECIDING: dict[str, Callable[[int, Any, np.dtype], Any]] = {
     "*": lambda k, x, t: 0 if x == 0 else None,
     **dict.fromkeys(("/", "div"), lambda k, x, t: _zero_if(k, x, np.isinf(x))),
     **dict.fromkeys(("fld", "cld", "<<", ">>", "ldexp"), lambda k, x, t: _zero_if(k, x, False)),
-    **dict.fromkeys(("%", "mod"), lambda k, x, t: _zero_if(k, x, x == 1 and t.kind in "iu")),
+    **dict.fromkeys(("%", "mod"), lambda k, x, t: _zero_if(k, x, abs(x) == 1 and t.kind in "iu")),
     "+": lambda k, x, t: x if np.isinf(x) else None,
     "-": lambda k, x, t: (x if k == 1 else -x) if np.isinf(x) else None,
     "^": lambda k, x, t: 1 if (x == 1 if k == 1 else x == 0) else None,
     "min": lambda k, x, t: x if _is_extreme(x, t, -1) else None,
     "max": lambda k, x, t: x if _is_extreme(x, t, 1) else None,
-    "<": lambda k, x, t: False if x == (np.inf if k == 1 else -np.inf) else None,
-    ">": lambda k, x, t: False if x == (-np.inf if k == 1 else np.inf) else None,
+    "==": lambda k, x, t: False if x != x else None,
+    "!=": lambda k, x, t: True if x != x else None,
+    "<": lambda k, x, t: _at_end(x, t, 1 if k == 1 else -1, False),
+    ">": lambda k, x, t: _at_end(x, t, -1 if k == 1 else 1, False),
+    "<=": lambda k, x, t: _at_end(x, t, -1 if k == 1 else 1, True),
+    ">=": lambda k, x, t: _at_end(x, t, 1 if k == 1 else -1, True),
     "&&": lambda k, x, t: None if x else False,
     "||": lambda k, x, t: True if x else None,
     "&": lambda k, x, t: 0 if x == 0 else None,
