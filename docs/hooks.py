@@ -95,7 +95,7 @@ def with_pictures(markdown: str) -> str:
 def operators() -> str:
     """The operator table with its laws, by the types that they are asked for."""
     from finchlang.operators.operator_table import OPERATORS
-    from finchlang.repl.manual import entries
+    from finchlang.text.manual import entries
 
     words = {name: entry for entry in entries() for name in entry.names}
     lines = [

@@ -99,7 +99,7 @@ def parse(arguments: list[str]) -> Namespace:
         return _parser_of(arguments[0]).parse_args(arguments[1:])
     parser = _parser()
     if arguments and not os.path.exists(arguments[0]):
-        from .manual import other_words
+        from finchlang.text.manual import other_words
 
         if ours := other_words("command").get(arguments[0]):
             parser.error(f"there is no `{arguments[0]}`: {ours}")
@@ -140,7 +140,7 @@ def _parser_of(command: str) -> ArgumentParser:
 
 
 def said_of(command: str) -> str:
-    from .manual import words
+    from finchlang.text.manual import words
 
     return words()[f"finch {command}"].text.replace("\n", " ").rstrip(".")
 

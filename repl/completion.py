@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter
 from prompt_toolkit.document import Document
 
-from .manual import named, signature_of, words
+from finchlang.text.manual import named, signature_of, words
+
 from .outline import Outline
 from .prompt_session import Conversation
 

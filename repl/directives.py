@@ -23,10 +23,10 @@ from finchlang.script.show import Format
 from finchlang.tensors.adopt import as_tensor
 from finchlang.tensors.convert import copy_of
 from finchlang.testing.compare_engines import SEMANTICS
+from finchlang.text.manual import Entry, entries, near, other_words, words
 
 from . import views
 from .fit_to_screen import described, screen
-from .manual import Entry, entries, near, other_words, words
 from .options import STEPS, add_options
 from .prompt_session import PROMPT, Conversation
 from .report import duration, has_colours, page, write

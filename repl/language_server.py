@@ -13,11 +13,11 @@ from lsprotocol import types as lsp
 from pygls.exceptions import JsonRpcException
 
 from finchlang.base.errors import FinchError
+from finchlang.text.manual import Entry, named, words
 
 from .editor_state import Server, path_of, place_of, position_of, range_of, signature
 from .glances import Glances
 from .highlight import KEYWORDS
-from .manual import Entry, named, words
 from .outline import Binding, nameable, renamed
 
 #: the most bytes of a message

@@ -14,10 +14,10 @@ from typing import Any
 from pygments.token import Comment, Keyword, Name, Operator, String, Text, _TokenType
 
 from finchlang.base.errors import FinchError
+from finchlang.text.manual import words
 from finchlang.text.terminals import terminals
 
 from .highlight import CONSTANTS, KEYWORDS, OPENERS, FinchLexer
-from .manual import words
 
 _OPENING, _CLOSING = ("(", "[", "{"), (")", "]", "}")
 #: how many faults of a statement are left out

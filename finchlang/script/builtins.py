@@ -1,4 +1,4 @@
-"""The built-in functions of scripts, by name, each with its documentation."""
+"""The built-in functions of scripts, by name; the manual documents them."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def level_or_scalar(name: str, parameters: tuple[Any, ...], args: tuple[Any, ...
     return Scalar(format, *args[fills:])
 
 
-@BUILTINS.add("Scalar(fill, value)", "a tensor of no dimensions; `value` is the fill if left out")
+@BUILTINS.add("Scalar")
 def _scalar(*args: Any) -> Any:
     return level_or_scalar("Scalar", (), args)
 
@@ -56,34 +56,30 @@ def _scalar(*args: Any) -> Any:
 # --------------------------------------------------------------------------------- output and text
 
 
-@BUILTINS.add("println(x...)", "print values and a line end", prints=True, takes_lazy=True)
+@BUILTINS.add("println", prints=True, takes_lazy=True)
 def _println(write: Callable[[str], Any], *values: Any) -> Any:
     return _print(write, *values, "\n")
 
 
-@BUILTINS.add("print(x...)", "print values", prints=True, takes_lazy=True)
+@BUILTINS.add("print", prints=True, takes_lazy=True)
 def _print(write: Callable[[str], Any], *values: Any) -> Any:
     write(joined([*map(text, values)]))
     return ast.NOTHING
 
 
-@BUILTINS.add(
-    "display(A)",
-    "print the levels of a tensor with their sizes, then its entries, or a picture of a large one",
-    prints=True,
-)
+@BUILTINS.add("display", prints=True)
 def _display(write: Callable[[str], Any], value: Any) -> Any:
     from finchlang.script.display import display_text
 
     return _print(write, display_text(value), "\n")
 
 
-@BUILTINS.add("string(x...)", "the string that `print` would print", takes_lazy=True)
+@BUILTINS.add("string", takes_lazy=True)
 def _string(*values: Any) -> str:
     return joined([*map(text, values)])
 
 
-@BUILTINS.add("parse(type, s)", 'the number that a string spells: `parse(Int64, "12")`')
+@BUILTINS.add("parse")
 def _parse(type: Any, string: str) -> Any:
     if not isinstance(type, types.Type) or not isinstance(string, str):
         raise FinchError("type", "parse takes a type and a string", hint='parse(Int64, "12")')
@@ -97,12 +93,12 @@ def _parse(type: Any, string: str) -> Any:
     return data.number(found, type)
 
 
-@BUILTINS.add("error(x...)", "stop with a message")
+@BUILTINS.add("error")
 def _error(*values: Any) -> None:
     raise FinchError("type", _string(*values))
 
 
-BUILTINS.add("time()", "seconds since 1970", time.time)
+BUILTINS.add("time", time.time)
 
 
 # ------------------------------------------------------------------------------ tensors and arrays
@@ -121,13 +117,11 @@ def _of_one_number(name: str, value: int, *args: Any) -> np.ndarray:
     return _full(name, sizes, value, type.dtype)
 
 
-_doc = "an array of 0.0, or of a type's zero: `zeros(Int64, 3)`"
-BUILTINS.add("zeros(n...)", _doc, partial(_of_one_number, "zeros", 0))
-_doc = "an array of 1.0, or of a type's one"
-BUILTINS.add("ones(n...)", _doc, partial(_of_one_number, "ones", 1))
+BUILTINS.add("zeros", partial(_of_one_number, "zeros", 0))
+BUILTINS.add("ones", partial(_of_one_number, "ones", 1))
 
 
-@BUILTINS.add("similar(A)", "an array or tensor like A, of zeros or the fill")
+@BUILTINS.add("similar")
 def _similar(value: Any) -> Any:
     if isinstance(value, np.ndarray) or not data.is_array(value):
         array = whole_arrays.grid(value)
@@ -138,7 +132,7 @@ def _similar(value: Any) -> Any:
     return Tensor(tensor.format, *tensor.shape)
 
 
-@BUILTINS.add("fill(v, n...)", "an array of v")
+@BUILTINS.add("fill")
 def _filled(value: Any, *sizes: Any) -> np.ndarray:
     if not data.is_number(value):
         message = f"an array is filled with a number, not {kind_of(value)}"
@@ -147,18 +141,14 @@ def _filled(value: Any, *sizes: Any) -> np.ndarray:
     return _full("fill", make_tensors.type_and_sizes(sizes)[1], value, None)
 
 
-@BUILTINS.add("randn(n...; seed)", "an array of normal random numbers, or one number")
+@BUILTINS.add("randn")
 def _normal(*args: Any, seed: int | None = None) -> Any:
     shape = make_tensors.type_and_sizes(args)[1]
     found = np.random.default_rng(seed).standard_normal(shape)
     return np.asfortranarray(found) if shape else float(found)
 
 
-@BUILTINS.add(
-    "rand(n...; seed)",
-    "an array of random numbers from 0 to 1, or one number; of any numbers of a type: `rand(Int64, 3)`;"
-    " of the entries of a range or vector: `rand(1:6, 3)`",
-)
+@BUILTINS.add("rand")
 def _random(*args: Any, seed: int | None = None) -> Any:
     generator = np.random.default_rng(seed)
     if args and (isinstance(args[0], (list, data.FinchRange)) or data.is_array(args[0])):
@@ -177,7 +167,7 @@ def _random(*args: Any, seed: int | None = None) -> Any:
     return np.asfortranarray(found) if shape else data.plain(found[()])
 
 
-@BUILTINS.add("size(A, k)", "the sizes of A as a tuple, or its k-th size", takes_lazy=True)
+@BUILTINS.add("size", takes_lazy=True)
 def _size(value: Any, mode: Any = None) -> Any:
     shape = _shape(value)
     if mode is None:
@@ -192,7 +182,7 @@ def _shape(value: Any) -> tuple[int, ...]:
     return () if data.is_number(value) else data.sizes(value)
 
 
-@BUILTINS.add("sizeof(A)", "the number of bytes that A takes")
+@BUILTINS.add("sizeof")
 def _sizeof(value: Any) -> int:
     if isinstance(value, types.Type):
         return value.bits // 8
@@ -201,33 +191,29 @@ def _sizeof(value: Any) -> int:
     return make_tensors.tensor_of(value).nbytes
 
 
-@BUILTINS.add("fill_value(A)", "the value of every entry that is not stored")
+@BUILTINS.add("fill_value")
 def _fill_value(value: Any) -> Any:
     tensor = make_tensors.tensor_of(value)
     return data.number(tensor.fill, make_tensors.element_type(tensor))
 
 
-BUILTINS.add("ndims(A)", "the number of dimensions", lambda A: len(_shape(A)), takes_lazy=True)
-BUILTINS.add("length(A)", "the number of entries", lambda A: math.prod(_shape(A)), takes_lazy=True)
-BUILTINS.add("copy(A)", "a copy of an array or tensor", copy_of)
+BUILTINS.add("ndims", lambda A: len(_shape(A)), takes_lazy=True)
+BUILTINS.add("length", lambda A: math.prod(_shape(A)), takes_lazy=True)
+BUILTINS.add("copy", copy_of)
 
 
-@BUILTINS.add("nnz(A)", "the same as countstored")
-@BUILTINS.add("countstored(A)", "the number of stored leaves; a run is one")
+@BUILTINS.add("nnz")
+@BUILTINS.add("countstored")
 def _countstored(value: Any) -> int:
     return make_tensors.tensor_of(value).countstored()
 
 
-@BUILTINS.add("dropfills(A)", "a copy that stores only entries that differ from the fill")
+@BUILTINS.add("dropfills")
 def _without_fills(value: Any) -> Any:
     return convert(make_tensors.tensor_of(value), make_tensors.tensor_of(value))
 
 
-@BUILTINS.add(
-    "include(path)",
-    "run the script in a file; its path is relative to the file of the call",
-    calls=True,
-)
+@BUILTINS.add("include", calls=True)
 def _include(caller: Any, path: Any) -> Any:
     return caller.evaluator.include(path, caller.span)
 
@@ -235,16 +221,14 @@ def _include(caller: Any, path: Any) -> Any:
 # the modules of file formats are imported when the first file is read or written
 
 
-@BUILTINS.add("fread(path)", "the tensor in a .mtx, .ttx, .tns, .npy or .bsp.{h5,npz,zarr} file")
+@BUILTINS.add("fread")
 def _fread(path: Any) -> Any:
     from finchlang.files.suffixes import fread
 
     return fread(path)
 
 
-@BUILTINS.add(
-    "fwrite(path, A)", "write a tensor to a .mtx, .ttx, .tns, .npy or .bsp.{h5,npz,zarr} file"
-)
+@BUILTINS.add("fwrite")
 def _fwrite(path: Any, value: Any) -> Any:
     from finchlang.files.suffixes import fwrite
 
@@ -282,14 +266,8 @@ def _rounded(name: str, *args: Any, digits: Any = None) -> Any:
     return data.number(result, type)
 
 
-for _name, _what in (
-    ("round", "nearest whole number"),
-    ("floor", "next lower whole number"),
-    ("ceil", "next higher whole number"),
-    ("trunc", "next whole number towards 0"),
-):
-    _doc = f"the {_what}, of `type` if given"
-    BUILTINS.add(f"{_name}(type, x; digits)", _doc, partial(_rounded, _name))
+for _name in ("round", "floor", "ceil", "trunc"):
+    BUILTINS.add(_name, partial(_rounded, _name))
 
 
 def _end_of(name: str, type: Any) -> Any:
@@ -298,8 +276,8 @@ def _end_of(name: str, type: Any) -> Any:
     return data.number(type.highest if name == "typemax" else type.lowest, type)
 
 
-for _name, _what in (("typemax", "greatest"), ("typemin", "least")):
-    BUILTINS.add(f"{_name}(T)", f"the {_what} value of a type", partial(_end_of, _name))
+for _name in ("typemax", "typemin"):
+    BUILTINS.add(_name, partial(_end_of, _name))
 
 
 def _of_integers(name: str, function: Callable[..., int], *args: Any) -> int:
@@ -316,16 +294,14 @@ def _of_integers(name: str, function: Callable[..., int], *args: Any) -> int:
     return found
 
 
-for _usage, _doc, _of in (
-    ("gcd(a, b)", "the greatest integer that divides both", math.gcd),
-    ("lcm(a, b)", "the least multiple of both", math.lcm),
-    ("factorial(n)", "the product of 1 to n", lambda n: math.factorial(min(n, 99))),
-    ("binomial(n, k)", "how many ways there are to choose k of n", math.comb),
+for _name, _of in (
+    *(("gcd", math.gcd), ("lcm", math.lcm)),
+    *(("factorial", lambda n: math.factorial(min(n, 99))), ("binomial", math.comb)),
 ):
-    BUILTINS.add(_usage, _doc, partial(_of_integers, _usage.partition("(")[0], _of))
+    BUILTINS.add(_name, partial(_of_integers, _name, _of))
 
 
-@BUILTINS.add("range(a, b; step, length)", "the range a:b, or `length` numbers from a to b")
+@BUILTINS.add("range")
 def _range(
     start: Any, *ends: Any, stop: Any = None, step: Any = None, length: Any = None
 ) -> data.FinchRange | np.ndarray:
@@ -343,14 +319,10 @@ def _range(
     return data.FinchRange(start, 1 if step is None else step, stop)
 
 
-BUILTINS.add(
-    "LinRange(a, b, n)",
-    "evenly spaced numbers from a to b, n of them",
-    lambda a, b, n: np.linspace(a, b, data.whole(n, "a length")),
-)
+BUILTINS.add("LinRange", lambda a, b, n: np.linspace(a, b, data.whole(n, "a length")))
 
 
-@BUILTINS.add("collect(r)", "the entries of a range or tuple as a vector")
+@BUILTINS.add("collect")
 def _collect(value: Any) -> Any:
     if data.is_array(value):
         return data.dense(value).copy(order="F")
@@ -360,9 +332,7 @@ def _collect(value: Any) -> Any:
     return np.array(items) if items and all(map(data.is_number, items)) else items
 
 
-@BUILTINS.add(
-    "isapprox(a, b; rtol, atol)", "whether numbers, arrays or tensors are equal up to rounding"
-)
+@BUILTINS.add("isapprox")
 def _isapprox(a: Any, b: Any, rtol: float | None = None, atol: float = 0.0) -> bool:
     """Julia's `isapprox`: whether norm(a - b) <= max(atol, rtol * max(norm(a), norm(b)))."""
     x, y = (
@@ -381,16 +351,13 @@ def _isapprox(a: Any, b: Any, rtol: float | None = None, atol: float = 0.0) -> b
     return float(np.linalg.norm(x - y)) <= bound
 
 
-@BUILTINS.add(
-    "isequal(a, b)",
-    "whether two values are equal, `missing` and NaN to themselves, -0.0 not to 0.0",
-)
+@BUILTINS.add("isequal")
 def _isequal(a: Any, b: Any) -> bool:
     return a is b or data.equal(a, b, data.identical)
 
 
-BUILTINS.add("ismissing(x)", "whether x is `missing`", lambda x: x is ast.MISSING)
-BUILTINS.add("isnothing(x)", "whether x is `nothing`", lambda x: x is ast.NOTHING)
+BUILTINS.add("ismissing", lambda x: x is ast.MISSING)
+BUILTINS.add("isnothing", lambda x: x is ast.NOTHING)
 
 
 #: what `typeof` gives for values that have no type of their own
@@ -398,7 +365,7 @@ _KINDS = {str: "String", tuple: "Tuple", list: "Vector", dict: "Dict", data.Finc
 _KINDS |= {type(ast.NOTHING): "Nothing", type(ast.MISSING): "Missing"}
 
 
-@BUILTINS.add("typeof(x)", "the type of a number, the format of a tensor")
+@BUILTINS.add("typeof")
 def _typeof(x: Any) -> Any:
     if kind_of(x) == "a function" or type(x) in _KINDS:
         return data.NamedValue(_KINDS.get(type(x), "Function"))

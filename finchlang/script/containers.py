@@ -25,7 +25,7 @@ FUNCTIONS = data.Builtins()
 # ------------------------------------------------------------------------------ vectors that grow
 
 
-def _growing(usage: str, doc: str, change: Callable[..., Any]) -> None:
+def _growing(name: str, change: Callable[..., Any]) -> None:
     """Adds `change` of a growing vector as a function that returns the vector if `change` returns None."""
 
     @wraps(change)  # it is called as `change` is
@@ -40,7 +40,7 @@ def _growing(usage: str, doc: str, change: Callable[..., Any]) -> None:
         found = change(vector, *args)
         return vector if found is None else found
 
-    FUNCTIONS.add(usage, doc, changed)
+    FUNCTIONS.add(name, changed)
 
 
 def _popped(vector: list[Any], place: int) -> Any:
@@ -64,16 +64,14 @@ def _insert(v: list[Any], k: Any, x: Any) -> None:
     v.insert(_at(v, k, len(v) + 1), x)
 
 
-_growing("push!(v, x...)", "add entries to the end of a vector", lambda v, *xs: v.extend(xs))
-_growing("pop!(v)", "take the last entry out of a vector", lambda v: _popped(v, -1))
-_growing("pushfirst!(v, x)", "add an entry at the front of a vector", lambda v, x: v.insert(0, x))
-_growing("popfirst!(v)", "take the first entry out of a vector", lambda v: _popped(v, 0))
-_growing("append!(v, w...)", "add the entries of other vectors to a vector", _append)
-_growing("insert!(v, k, x)", "add an entry as the k-th", _insert)
-_growing(
-    "deleteat!(v, k)", "take out the k-th entry", lambda v, k: v.__delitem__(_at(v, k, len(v)))
-)
-_growing("empty!(v)", "take out all entries", lambda v: v.clear())
+_growing("push!", lambda v, *xs: v.extend(xs))
+_growing("pop!", lambda v: _popped(v, -1))
+_growing("pushfirst!", lambda v, x: v.insert(0, x))
+_growing("popfirst!", lambda v: _popped(v, 0))
+_growing("append!", _append)
+_growing("insert!", _insert)
+_growing("deleteat!", lambda v, k: v.__delitem__(_at(v, k, len(v))))
+_growing("empty!", lambda v: v.clear())
 
 # ------------------------------------------------------------------------------ order
 
@@ -104,7 +102,7 @@ def _ordered(
     return [(values[k], k) for k in order]
 
 
-@FUNCTIONS.add("sort(v; by, lt, rev, dims)", "the entries in order, from the least on", calls=True)
+@FUNCTIONS.add("sort", calls=True)
 def _sorted(
     call: Call, value: Any, *, by: Any = None, lt: Any = None, rev: Any = False, dims: Any = None
 ) -> Any:
@@ -122,7 +120,7 @@ def _sorted(
     return data.shaped([v for v, _ in _ordered(call, list(data.entries(value)), by, lt, rev)])
 
 
-@FUNCTIONS.add("sort!(v; by, lt, rev)", "put the entries in order", calls=True)
+@FUNCTIONS.add("sort!", calls=True)
 def _sort(call: Call, value: Any, *, by: Any = None, lt: Any = None, rev: Any = False) -> Any:
     found = _sorted(call, value, by=by, lt=lt, rev=rev)
     if isinstance(value, list):
@@ -134,7 +132,7 @@ def _sort(call: Call, value: Any, *, by: Any = None, lt: Any = None, rev: Any = 
     return value
 
 
-@FUNCTIONS.add("sortperm(v; by, lt, rev)", "the places of the entries in their order", calls=True)
+@FUNCTIONS.add("sortperm", calls=True)
 def _sortperm(call: Call, value: Any, *, by: Any = None, lt: Any = None, rev: Any = False) -> Any:
     one_dimension("sortperm", value)
     if by is None and lt is None and data.is_array(value) and data.dense(value).dtype.kind in "iuf":
@@ -172,7 +170,7 @@ def axis_of(array: Any, dims: Any) -> int:
     return axis
 
 
-@FUNCTIONS.add("reverse(v; dims)", "the entries from the last to the first")
+@FUNCTIONS.add("reverse")
 def _reversed(value: Any, *, dims: Any = None) -> Any:
     if dims is not None and data.is_array(value):
         return np.asfortranarray(np.flip(data.dense(value), axes_of(value, dims)))
@@ -183,7 +181,7 @@ def _reversed(value: Any, *, dims: Any = None) -> Any:
     return tuple(found) if isinstance(value, tuple) else data.shaped(found)
 
 
-@FUNCTIONS.add("unique(v)", "the entries, each once")
+@FUNCTIONS.add("unique")
 def _unique(value: Any) -> Any:
     found: list[Any] = []
     seen: set[Any] = set()
@@ -202,7 +200,7 @@ def _unique(value: Any) -> Any:
 # ------------------------------------------------------------------------------ functions of others
 
 
-@FUNCTIONS.add("filter(f, v)", "the entries for which a function is true", calls=True)
+@FUNCTIONS.add("filter", calls=True)
 def _filter(call: Call, function: Any, value: Any) -> Any:
     if isinstance(value, dict):
         return {k: v for k, v in value.items() if data.truth(call(function, types.Pair(k, v)))}
@@ -213,7 +211,7 @@ def _filter(call: Call, function: Any, value: Any) -> Any:
     return tuple(found) if isinstance(value, tuple) else data.shaped(found)
 
 
-@FUNCTIONS.add("foreach(f, v...)", "call a function for each entry", calls=True)
+@FUNCTIONS.add("foreach", calls=True)
 def _foreach(call: Call, function: Any, *values: Any) -> Any:
     for each in zip(*map(data.entries, values), strict=False):
         call(function, *each)
@@ -259,36 +257,26 @@ def _found(call: Call, args: tuple[Any, ...], name: str, is_first: bool = False)
     return (place_in(args[-1], k) for k, held in enumerate(are_true(call, args, name)) if held)
 
 
-@FUNCTIONS.add(
-    "findall(f, A)",
-    "the places of the entries for which a function is true, of a matrix as tuples",
-    calls=True,
-)
+@FUNCTIONS.add("findall", calls=True)
 def _findall(call: Call, *args: Any) -> Any:
     return data.shaped([*_found(call, args, "findall")])
 
 
-@FUNCTIONS.add("findfirst(f, A)", "the first of these places, or `nothing`", calls=True)
+@FUNCTIONS.add("findfirst", calls=True)
 def _findfirst(call: Call, *args: Any) -> Any:
     return next(_found(call, args, "findfirst", True), ast.NOTHING)
 
 
-@FUNCTIONS.add("enumerate(v)", "the entries with their places")
+@FUNCTIONS.add("enumerate")
 def _enumerated(v: Any) -> Any:
     return [(k + 1, x) for k, x in enumerate(data.entries(v))]
 
 
-FUNCTIONS.add(
-    "zip(v, w...)",
-    "tuples of the entries of several vectors",
-    lambda *vs: [*zip(*map(data.entries, vs), strict=False)],
-)
-FUNCTIONS.add(
-    "isempty(v)", "whether there are no entries", lambda v: 0 in data.sizes(v, "has no entries")
-)
+FUNCTIONS.add("zip", lambda *vs: [*zip(*map(data.entries, vs), strict=False)])
+FUNCTIONS.add("isempty", lambda v: 0 in data.sizes(v, "has no entries"))
 
 
-@FUNCTIONS.add("isin(x, v)", "whether x is an entry of v, as is `x in v`")
+@FUNCTIONS.add("isin")
 def _is_in(item: Any, value: Any) -> bool:
     if isinstance(value, str):
         return isinstance(item, str) and item in value
@@ -308,7 +296,7 @@ def _is_in(item: Any, value: Any) -> bool:
 # ------------------------------------------------------------------------------ dictionaries
 
 
-@FUNCTIONS.add("Dict(k => v, ...)", "a dictionary: values by their keys")
+@FUNCTIONS.add("Dict")
 def _dictionary(*pairs: Any) -> dict[Any, Any]:
     if len(pairs) == 1 and not isinstance(pairs[0], types.Pair):
         pairs = tuple(data.entries(pairs[0]))
@@ -320,7 +308,7 @@ def _dictionary(*pairs: Any) -> dict[Any, Any]:
     return dict(pairs)
 
 
-def _of_dictionary(usage: str, doc: str, function: Callable[..., Any]) -> None:
+def _of_dictionary(name: str, function: Callable[..., Any]) -> None:
     @wraps(function)
     def checked(value: Any, *args: Any) -> Any:
         if not isinstance(value, dict):
@@ -328,7 +316,7 @@ def _of_dictionary(usage: str, doc: str, function: Callable[..., Any]) -> None:
             raise FinchError("type", f"{kind_of(value)} is no dictionary", hint=hint)
         return function(value, *args)
 
-    FUNCTIONS.add(usage, doc, checked)
+    FUNCTIONS.add(name, checked)
 
 
 def _delete(value: dict[Any, Any], key: Any) -> dict[Any, Any]:
@@ -336,16 +324,14 @@ def _delete(value: dict[Any, Any], key: Any) -> dict[Any, Any]:
     return value
 
 
-_of_dictionary("haskey(d, k)", "whether a dictionary has a key", lambda d, k: k in d)
-_of_dictionary("keys(d)", "the keys of a dictionary", lambda d: data.shaped(list(d)))
-_of_dictionary("values(d)", "the values of a dictionary", lambda d: data.shaped([*d.values()]))
-_of_dictionary(
-    "get(d, k, x)", "the value of a dictionary for a key, else x", lambda d, k, x: d.get(k, x)
-)
-_of_dictionary("delete!(d, k)", "take a key out of a dictionary", _delete)
+_of_dictionary("haskey", lambda d, k: k in d)
+_of_dictionary("keys", lambda d: data.shaped(list(d)))
+_of_dictionary("values", lambda d: data.shaped([*d.values()]))
+_of_dictionary("get", lambda d, k, x: d.get(k, x))
+_of_dictionary("delete!", _delete)
 
 
-@FUNCTIONS.add("pairs(d)", "the pairs of a dictionary; of a vector, places with entries")
+@FUNCTIONS.add("pairs")
 def _pairs(value: Any) -> Any:
     return data.entries(value) if isinstance(value, dict) else _enumerated(value)
 
@@ -388,9 +374,8 @@ def split_string(string: str, sign: Any = None) -> list[str]:
     return list(string) if sign == "" else string.split(sign)
 
 
-def _of_string(usage: str, doc: str, function: Callable[..., Any]) -> None:
+def _of_string(name: str, function: Callable[..., Any]) -> None:
     """Adds a function that raises FinchError "type" unless all arguments are strings."""
-    name = usage.partition("(")[0]
 
     def checked(*args: Any) -> Any:
         for arg in args:
@@ -398,21 +383,20 @@ def _of_string(usage: str, doc: str, function: Callable[..., Any]) -> None:
                 raise FinchError("type", f"{name} takes strings, not {kind_of(arg)}")
         return function(*args)
 
-    FUNCTIONS.add(usage, doc, checked)
+    FUNCTIONS.add(name, checked)
 
 
-FUNCTIONS.add("join(v, s)", "the entries as one string, with s between them", _joined)
-_of_string("uppercase(s)", "the string in upper case", str.upper)
-_of_string("lowercase(s)", "the string in lower case", str.lower)
-_of_string("strip(s)", "the string without blanks at its ends", str.strip)
-FUNCTIONS.add("replace(s, a => b)", "the string with b in place of a", _replaced)
-_of_string("occursin(a, s)", "whether a is in the string s", lambda a, s: a in s)
-_of_string("contains(s, a)", "whether a is in the string s", lambda s, a: a in s)
-_of_string("startswith(s, a)", "whether the string begins with a", str.startswith)
-_of_string("endswith(s, a)", "whether the string ends with a", str.endswith)
-for _name, _side in (("lpad", "right"), ("rpad", "left")):
-    _doc = f"a string of at least n characters, x at its {_side}"
-    FUNCTIONS.add(f"{_name}(x, n, s)", _doc, partial(_padded, _name))
+FUNCTIONS.add("join", _joined)
+_of_string("uppercase", str.upper)
+_of_string("lowercase", str.lower)
+_of_string("strip", str.strip)
+FUNCTIONS.add("replace", _replaced)
+_of_string("occursin", lambda a, s: a in s)
+_of_string("contains", lambda s, a: a in s)
+_of_string("startswith", str.startswith)
+_of_string("endswith", str.endswith)
+for _name in ("lpad", "rpad"):
+    FUNCTIONS.add(_name, partial(_padded, _name))
 
 
 def joined_vectors(axis: int, parts: Sequence[Any]) -> Any:

@@ -205,7 +205,7 @@ class Calls(Expressions):
         def applied(call: Caller, *args: Any) -> Any:
             return call(negation, call(function, *args))
 
-        return data.Builtin(name, f"{name}(x...)", "whether it is not so", applied, calls=True)
+        return data.Builtin(name, applied, calls=True)
 
     def apply_builtin(
         self,

@@ -28,10 +28,8 @@ FUNCTIONS = data.Builtins()
 OVER: dict[str, tuple[Callable[..., Any], int]] = {}
 
 
-@FUNCTIONS.add("transpose(A)", "the same as adjoint", is_lazy=True)
-@FUNCTIONS.add(
-    "adjoint(A)", "A with its dimensions in the other order; a vector as a row", is_lazy=True
-)
+@FUNCTIONS.add("transpose", is_lazy=True)
+@FUNCTIONS.add("adjoint", is_lazy=True)
 def _adjoint(value: Any) -> Any:
     if type(value) is RowVector:
         return np.asarray(value)[0]
@@ -56,10 +54,9 @@ def _numbers(value: Any, name: str) -> np.ndarray:
     return found
 
 
-def _over(usage: str, doc: str, count: int = 1, to: Callable[..., Any] = _numbers) -> Any:
+def _over(name: str, count: int = 1, to: Callable[..., Any] = _numbers) -> Any:
     """Adds a function of a namespace of the array API and `count` arrays of it: of NumPy and values of
     scripts, which `to` makes arrays; `array_functions.py` has it of lazy arrays."""
-    name = usage.partition("(")[0]
 
     def add(function: Callable[..., Any]) -> None:
         def of_numpy(*args: Any, **keywords: Any) -> Any:
@@ -69,7 +66,7 @@ def _over(usage: str, doc: str, count: int = 1, to: Callable[..., Any] = _number
 
         known = signature(function)
         of_numpy.__signature__ = known.replace(parameters=[*known.parameters.values()][1:])  # type: ignore
-        FUNCTIONS.add(usage, doc, of_numpy, is_lazy=True)
+        FUNCTIONS.add(name, of_numpy, is_lazy=True)
         OVER[name] = function, count
 
     return add
@@ -80,7 +77,7 @@ def _as_numbers(xp: Any, *arrays: Any) -> list[Any]:
     return [xp.where(array, 1, 0) if array.dtype == bool else array for array in arrays]
 
 
-@_over("dropdims(A; dims)", "A without these dimensions, of size 1", 1, lambda A, name: grid(A))
+@_over("dropdims", 1, lambda A, name: grid(A))
 def _dropped(xp: Any, array: Any, dims: Any) -> Any:
     axes = axes_of(array, dims) or ()
     wrong = next((array.shape[axis] for axis in axes if array.shape[axis] != 1), None)
@@ -89,7 +86,7 @@ def _dropped(xp: Any, array: Any, dims: Any) -> Any:
     return xp.squeeze(array, axis=axes)
 
 
-@_over("norm(A, p)", "the 2-norm of the entries, or the p-norm")
+@_over("norm")
 def _norm(xp: Any, array: Any, order: Any = 2) -> Any:
     if not data.is_number(order):
         hint = "`norm(A)` is that of all entries, also of a matrix (Frobenius)"
@@ -99,7 +96,7 @@ def _norm(xp: Any, array: Any, order: Any = 2) -> Any:
     return xp.sum(values) if 0 in array.shape else xp.linalg.vector_norm(values, ord=order)
 
 
-@_over("dot(x, y)", "the sum of the products of the entries", 2)
+@_over("dot", 2)
 def _dot(xp: Any, a: Any, b: Any) -> Any:
     if a.shape != b.shape:
         message = f"dot of arrays of sizes {size_text(a.shape)} and {size_text(b.shape)}"
@@ -110,11 +107,7 @@ def _dot(xp: Any, a: Any, b: Any) -> Any:
     return xp.vecdot(x, y) if order == 1 else xp.tensordot(x, y, axes=[[*range(order)]] * 2)
 
 
-@_over(
-    "tensordot(A, B, n)",
-    "the sum of products over the last n dimensions of A and the first n of B, or over `((2,), (1,))`",
-    2,
-)
+@_over("tensordot", 2)
 def _tensordot(xp: Any, a: Any, b: Any, dims: Any = 2) -> Any:
     if isinstance(dims, (tuple, list)):
         if len(dims) != 2:
@@ -133,7 +126,7 @@ def _tensordot(xp: Any, a: Any, b: Any, dims: Any = 2) -> Any:
     return xp.tensordot(*_as_numbers(xp, a, b), axes=pair)
 
 
-@FUNCTIONS.add("cross(a, b)", "the cross product of two vectors of 3 entries")
+@FUNCTIONS.add("cross")
 def _cross(a: Any, b: Any) -> np.ndarray:
     x, y = _numbers(a, "cross"), _numbers(b, "cross")
     if x.shape != (3,) or y.shape != (3,):
@@ -170,7 +163,7 @@ def _square(value: Any, name: str) -> np.ndarray:
     return found
 
 
-@FUNCTIONS.add("\\(A, b)", "the solution x of `A * x = b`, by least squares if A is not square")
+@FUNCTIONS.add("\\")
 def _solved(a: Any, b: Any) -> Any:
     matrix, other = small(a, "\\"), small(b, "\\")
     if matrix.ndim != 2 or not other.ndim or matrix.shape[0] != other.shape[0]:
@@ -187,7 +180,7 @@ def _solved(a: Any, b: Any) -> Any:
         raise FinchError("type", "the matrix is singular: there is no one solution") from None
 
 
-@FUNCTIONS.add("det(A)", "the determinant of a small matrix")
+@FUNCTIONS.add("det")
 def _determinant(value: Any) -> float:
     from scipy.linalg import det
 
@@ -205,7 +198,7 @@ def _inverse(value: Any) -> np.ndarray:
 MATRIX: dict[str, Callable[[Any], Any]] = {"inv": _inverse}
 
 
-@FUNCTIONS.add("tr(A)", "the sum of the entries on the diagonal of a matrix")
+@FUNCTIONS.add("tr")
 def _trace(value: Any) -> Any:
     shape = data.sizes(value)
     if len(shape) != 2 or shape[0] != shape[1]:
@@ -213,16 +206,14 @@ def _trace(value: Any) -> Any:
     return sum(data.entries(_diagonal(value)))
 
 
-@FUNCTIONS.add("diag(A)", "the entries on the diagonal of a matrix, as a vector")
+@FUNCTIONS.add("diag")
 def _diagonal(value: Any) -> Any:
     if isinstance(value, np.ndarray) and value.ndim == 2:
         return np.diagonal(value).copy()
     return copy_of(shapes["diagonal"].function(value, 1, 2))
 
 
-@FUNCTIONS.add(
-    "spdiagm(k => v, ...)", "the sparse matrix with v on its k-th diagonal, or on the main one"
-)
+@FUNCTIONS.add("spdiagm")
 def _of_diagonals(*given: Any) -> Any:
     rows, columns, values, size = [], [], list[Any](), 0
     for each in given:
@@ -241,7 +232,7 @@ def _of_diagonals(*given: Any) -> Any:
     return sparse_of(*map(np.concatenate, (rows, columns, values)), (size, size))
 
 
-FUNCTIONS.add("Diagonal(v)", "the sparse matrix with v on its diagonal", _of_diagonals)
+FUNCTIONS.add("Diagonal", _of_diagonals)
 
 
 def identity_matrix(identity: Identity, n: Any) -> Any:
@@ -249,9 +240,9 @@ def identity_matrix(identity: Identity, n: Any) -> Any:
     return _of_diagonals(np.full(data.whole(n, "a size"), identity.scale))
 
 
-@FUNCTIONS.add("Matrix(A)", "A as a dense matrix; `Matrix(I, m, n)` is an identity")
-@FUNCTIONS.add("Array(A)", "A as a dense array")
-@FUNCTIONS.add("Vector(A)", "A as a dense vector")
+@FUNCTIONS.add("Matrix")
+@FUNCTIONS.add("Array")
+@FUNCTIONS.add("Vector")
 def _dense(value: Any, *given: Any) -> Any:
     if isinstance(value, Identity):
         m, n = (data.whole(size, "a size") for size in (given * 2)[:2])
@@ -262,7 +253,7 @@ def _dense(value: Any, *given: Any) -> Any:
     return data.array_literal([[*data.entries(value)]], False)
 
 
-@FUNCTIONS.add("axes(A, k)", "the ranges of the indices, or the k-th")
+@FUNCTIONS.add("axes")
 def _axes(value: Any, mode: Any = None) -> Any:
     shape = data.sizes(value)
     if mode is None:
@@ -271,7 +262,7 @@ def _axes(value: Any, mode: Any = None) -> Any:
     return data.FinchRange(1, 1, shape[k - 1] if 1 <= k <= len(shape) else 1)
 
 
-@FUNCTIONS.add("eachindex(v)", "the range of the indices of a vector")
+@FUNCTIONS.add("eachindex")
 def _each_index(value: Any) -> data.FinchRange:
     shape = data.sizes(value)
     if len(shape) != 1:
@@ -280,24 +271,24 @@ def _each_index(value: Any) -> data.FinchRange:
     return data.FinchRange(1, 1, shape[0])
 
 
-@FUNCTIONS.add("nonzeros(A)", "the values that are stored, in the order of `findnz`")
+@FUNCTIONS.add("nonzeros")
 def _stored_values(value: Any) -> np.ndarray:
     return _find_stored(value)[-1]
 
 
-@FUNCTIONS.add("findnz(A)", "the same as ffindnz")
-@FUNCTIONS.add("ffindnz(A)", "the coordinates of the stored entries, and their values")
+@FUNCTIONS.add("findnz")
+@FUNCTIONS.add("ffindnz")
 def _find_stored(value: Any) -> tuple[Any, ...]:
     coordinates, values = tensor_of(value).entries()
     return (*(np.asfortranarray(c + 1) for c in coordinates), np.array(values))
 
 
-def _format(usage: str, doc: str, outer: str, inner: str) -> None:
+def _format(name: str, outer: str, inner: str, of_matrices: bool = False) -> None:
     """Adds a function that makes formats with `outer` as the outermost level and `inner` for the others, of
-    2 modes, or as many as its first argument `n` says. COO and hash levels hold all modes in one."""
+    2 modes, or as many as its first argument says. COO and hash levels hold all modes in one."""
 
     def made(*args: Any) -> Level:
-        order, *rest = args if "(n" in usage else (2, *args)
+        order, *rest = (2, *args) if of_matrices else args
         count = data.whole(order, "the number of dimensions")
         if len(rest) > 1 or not 1 <= count <= 32:
             raise FinchError("type", "a format takes the number of dimensions and a fill")
@@ -307,21 +298,19 @@ def _format(usage: str, doc: str, outer: str, inner: str) -> None:
         level: Any = construct("Element", (), (fill,))
         if not inner:
             return construct(outer, (count,), (level,))
-        for name in [inner] * (count - 1) + [outer]:
-            level = construct(name, (), (level,))
+        for kind in [inner] * (count - 1) + [outer]:
+            level = construct(kind, (), (level,))
         return level
 
-    FUNCTIONS.add(usage, doc, made)
+    FUNCTIONS.add(name, made)
 
 
 _DENSE, _LIST = "Dense", "SparseList"
-_format("CSCFormat(fill)", "the format `Dense(SparseList(Element(fill)))`", _DENSE, _LIST)
-_format("DCSCFormat(fill)", "the format `SparseList(SparseList(Element(fill)))`", _LIST, _LIST)
-_format("CSFFormat(n, fill)", "`Dense` over n - 1 levels `SparseList`", _DENSE, _LIST)
-_format("DCSFFormat(n, fill)", "a nest of n levels `SparseList`", _LIST, _LIST)
-_format("COOFormat(n, fill)", "the format `SparseCOO{n}(Element(fill))`", "SparseCOO", "")
-_format("HashFormat(n, fill)", "the format `SparseHash{n}(Element(fill))`", "SparseHash", "")
-_format(
-    "ByteMapFormat(n, fill)", "`Dense` over n - 1 levels `SparseByteMap`", _DENSE, "SparseByteMap"
-)
-_format("DenseFormat(n, fill)", "a nest of n levels `Dense`", _DENSE, _DENSE)
+_format("CSCFormat", _DENSE, _LIST, True)
+_format("DCSCFormat", _LIST, _LIST, True)
+_format("CSFFormat", _DENSE, _LIST)
+_format("DCSFFormat", _LIST, _LIST)
+_format("COOFormat", "SparseCOO", "")
+_format("HashFormat", "SparseHash", "")
+_format("ByteMapFormat", _DENSE, "SparseByteMap")
+_format("DenseFormat", _DENSE, _DENSE)

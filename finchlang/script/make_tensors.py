@@ -26,7 +26,7 @@ PART = 1 << 20
 FUNCTIONS = Builtins()
 
 
-@FUNCTIONS.add("Tensor(format, ...)", "a tensor of sizes `m, n`, or a copy of an array or tensor")
+@FUNCTIONS.add("Tensor")
 def construct_tensor(*args: Any) -> Tensor:
     """`Tensor(format)`, `Tensor(format, m, n)`, `Tensor(format, A)` and `Tensor(A)`, which copy the array,
     tensor or SciPy matrix A. Raises FinchError "type" or "dimension"."""
@@ -80,7 +80,7 @@ def tensor_of(value: Any) -> Any:
     return tensor
 
 
-@FUNCTIONS.add("eltype(A)", "the type of the entries")
+@FUNCTIONS.add("eltype")
 def element_type(value: Any) -> Type:
     """The type of a number, or of the entries of an array or tensor. Raises FinchError "type"."""
     found = type_of_value(value)
@@ -98,7 +98,7 @@ def element_type(value: Any) -> Type:
     return found
 
 
-@FUNCTIONS.add("pattern(A)", "a Bool tensor that is true where A stores an entry")
+@FUNCTIONS.add("pattern")
 def pattern_of(value: Any) -> Any:
     """A tensor of the same levels with Pattern leaves; levels that store entries that were not written
     (Dense, runs, a band) get Bool elements instead. Raises FinchError "type" for a Scalar."""
@@ -115,7 +115,7 @@ def pattern_of(value: Any) -> Any:
     return Tensor.from_coo(format, tensor.shape, coordinates, np.ones(len(values), Bool.dtype))
 
 
-@FUNCTIONS.add("swizzle(A, p...)", "A with its dimensions in another order: `swizzle(A, 2, 1)`")
+@FUNCTIONS.add("swizzle")
 def swizzled(tensor: Any, *permutation: Any) -> SwizzledTensor:
     """The tensor S = swizzle(A, p...) with `S[i...] = A[i[p[1]], i[p[2]], ...]` (Finch'25 Table 5). Raises
     FinchError "dimension" for what is no permutation, "type" for a Scalar."""
@@ -129,10 +129,7 @@ def swizzled(tensor: Any, *permutation: Any) -> SwizzledTensor:
     return SwizzledTensor(body, modes)
 
 
-@FUNCTIONS.add(
-    "fsparse(I, J, V, shape)",
-    "the sparse tensor with entries V at the coordinates I, J, ...; entries at equal coordinates are added",
-)
+@FUNCTIONS.add("fsparse")
 def sparse_of(*args: Any) -> Tensor:
     """`fsparse(I, J, V, shape)`: the tensor with entries V[k] at (I[k], J[k]), counted from 1. Without a
     shape the greatest coordinates are the sizes. V may be one number for all entries. Entries at the same
@@ -190,10 +187,7 @@ def _coordinates(value: Any) -> np.ndarray:
     return array.astype(np.int64)
 
 
-@FUNCTIONS.add(
-    "sparse(I, J, V, m, n)",
-    "the same as `fsparse` for a matrix; `sparse(A)` is A as a sparse matrix",
-)
+@FUNCTIONS.add("sparse")
 def sparse_matrix(*args: Any) -> Any:
     if len(args) == 1:
         tensor = tensor_of(args[0])
@@ -204,14 +198,14 @@ def sparse_matrix(*args: Any) -> Any:
     return sparse_of(*args)
 
 
-@FUNCTIONS.add("spzeros(m, n)", "a sparse matrix or vector that stores nothing")
+@FUNCTIONS.add("spzeros")
 def empty_sparse(*args: Any) -> Tensor:
     type, sizes = type_and_sizes(args)
     return Tensor(list_format(type, len(sizes)), *sizes)
 
 
-@FUNCTIONS.add("sprand(m, n, density; seed)", "the same as fsprand")
-@FUNCTIONS.add("fsprand(m, n, density; seed)", "a random sparse tensor of any number of dimensions")
+@FUNCTIONS.add("sprand")
+@FUNCTIONS.add("fsprand")
 def random_sparse(*args: Any, seed: int | None = None) -> Tensor:
     """`fsprand(m, n, density)`: a tensor in which each entry is stored with probability `density`, with a
     value uniformly from 0 to 1. Raises FinchError "type", "dimension" for too many entries to count,

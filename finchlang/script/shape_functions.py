@@ -10,49 +10,24 @@ import numpy as np
 from finchlang.base.errors import FinchError
 from finchlang.calls.lazy_shape import TensorView, numpy_view
 from finchlang.script.containers import joined_vectors, split_string
-from finchlang.script.show import kind_of
-from finchlang.script.values import (
-    Builtins,
-    FinchRange,
-    is_array,
-    is_number,
-    repeat_string,
-    shaped,
-)
+from finchlang.script.show import kind_of, repeated
+from finchlang.script.values import Builtins, FinchRange, is_array, is_number, shaped, whole
 from finchlang.syntax.nodes import Call, Extent, Literal, Node, Variable
 from finchlang.tensors.array_base import size_text
 
-#: usage and documentation of each
-_USAGES = {
-    "collapse(A, p, q)": "dimensions p and q of A as one; p runs fastest",
-    "split(A, p, m)": "dimension p of A as two, the first of size m; `split(A, p, m, true)` puts it second",
-    "concat(p, A...)": "tensors one after the other along dimension p",
-    "cat(p, A...)": "the same as concat",
-    "vcat(A...)": "tensors one below the other",
-    "hcat(A...)": "tensors one beside the other; vectors are columns",
-    "stack(p, A...)": "tensors one after the other along a new dimension p",
-    "block(c, A...)": "matrices in rows of c blocks",
-    "slice(A, p, a:s:b)": "a range of dimension p",
-    "broadcast(A, p, n)": "A along a new dimension p of size n",
-    "reshape(A, n...)": "A in another shape, column-major; one size may be -1",
-    "flatten(A)": "A as a vector, column-major",
-    "vec(A)": "the same as flatten",
-    "repeat(A, p, n)": "each part along dimension p, n times; `repeat(v, n)` is a vector n times",
-    "tile(A, p, n)": "A n times along dimension p",
-    "roll(A, p, s)": "A moved by s along dimension p, the last ones to the front",
-    "flip(A, p)": "A in reverse along dimension p",
-    "expand_dims(A, p)": "A with a new dimension p of size 1",
-    "squeeze(A, p)": "A without dimension p, of size 1",
-    "permute_dims(A, p...)": "A with dimension p[k] as dimension k",
-    "permutedims(A, p...)": "the same as permute_dims",
-    "diagonal(A, p, q)": "the entries with equal coordinates in dimensions p and q (1 and 2)",
-    "kron(A, B)": "each element of A times all of B",
-    "tril(A, k)": "the elements up to the k-th diagonal above the main one, else 0",
-    "triu(A, k)": "the elements from the k-th diagonal above the main one on, else 0",
-}
-
+#: the shape operators, by name
+_NAMES = (
+    *("collapse", "split", "concat", "cat", "vcat", "hcat", "stack", "block", "slice"),
+    *("broadcast", "reshape", "flatten", "vec", "repeat", "tile", "roll", "flip", "expand_dims"),
+    *("squeeze", "permute_dims", "permutedims", "diagonal", "kron", "tril", "triu"),
+)
+#: those that take several tensors, with the place of the first
+_SEVERAL = {"concat": 1, "cat": 1, "stack": 1, "block": 1, "vcat": 0, "hcat": 0, "kron": 0}
 #: those of them that have a meaning for strings, too
-_OF_STRINGS: dict[str, Callable[..., Any]] = {"split": split_string, "repeat": repeat_string}
+_OF_STRINGS: dict[str, Callable[..., Any]] = {
+    "split": split_string,
+    "repeat": lambda string, count: repeated(string, whole(count, "how often")),
+}
 #: those of arrays in a row, which take numbers too, with the dimension, counted from 0
 _JOINED = {"vcat": 0, "hcat": 1}
 #: the place, after the tensors, of the argument that is a size and an argument of kernels (as all sizes of
@@ -60,25 +35,20 @@ _JOINED = {"vcat": 0, "hcat": 1}
 _SIZES = {"split": 1, "broadcast": 1, "repeat": 1, "tile": 1, "roll": 1}
 
 
-def shape_function(usage: str) -> Callable[..., Any]:
+def shape_function(name: str) -> Callable[..., Any]:
     """The function of a script for a shape operator. It returns a lazy view, or a NumPy view if there is
     one of a NumPy array, and raises FinchError "type" or "dimension" for wrong arguments at once."""
-    name, _, given = usage.rstrip(")").partition("(")
-    parts = given.split(", ")
-    first = next(k for k, part in enumerate(parts) if part[0] == "A")
-    takes_all = parts[-1] in ("A...", "B")
+    first, takes_all = _SEVERAL.get(name, 0), name in _SEVERAL
 
     def made(*args: Any, dims: Any = None, inner: Any = (), outer: Any = ()) -> Any:
         if name == "repeat" and len(args) == 1 and (inner, outer) != ((), ()):
             return _repeated(args[0], inner, outer)
         if (inner, outer) != ((), ()):
-            raise FinchError(
-                "type", f"`{name}` takes no keyword arguments", hint=f"write `{usage}`"
-            )
+            raise _other(name, "takes no keyword arguments")
         if dims is not None and name == "cat":
             args = (dims, *args)
         elif dims is not None:
-            raise FinchError("type", f"`{name}` takes no `dims`", hint=f"write `{usage}`")
+            raise _other(name, "takes no `dims`")
         if name == "repeat" and len(args) == 2 and is_array(args[0]) and len(args[0].shape) == 1:
             return FUNCTIONS["tile"].function(args[0], 1, args[1])
         if args and isinstance(args[0], str) and name in _OF_STRINGS:
@@ -98,7 +68,7 @@ def shape_function(usage: str) -> Callable[..., Any]:
             if k == first or takes_all and k > first:
                 nodes.append(_tensor(name, arg, values))
             else:
-                nodes.append(_setting(name, usage, arg, k - (k > first), values))
+                nodes.append(_setting(name, arg, k - (k > first), values))
         call = Call(Variable(name), tuple(nodes))
         try:
             view = TensorView(call, values)  # raises if the arguments are wrong
@@ -186,19 +156,23 @@ def _number(value: int, values: dict[str, Any]) -> Node:
     return Variable(_added("n", value, values))
 
 
-def _setting(name: str, usage: str, value: Any, place: int, values: dict[str, Any]) -> Node:
+def _setting(name: str, value: Any, place: int, values: dict[str, Any]) -> Node:
     if isinstance(value, FinchRange) and all(
         type(n) is int for n in (value.start, value.stop, value.step)
     ):
         step = None if value.step == 1 else Literal(value.step)
         return Extent(_number(value.start, values), _number(value.stop, values), step)
     if type(value) is not int and not (type(value) is bool and (name, place) == ("split", 2)):
-        message = f"`{name}` takes an integer here, not {kind_of(value)}"
-        raise FinchError("type", message, hint=f"write `{usage}`")
+        raise _other(name, f"takes an integer here, not {kind_of(value)}")
     is_size = _SIZES.get(name) == place or name == "reshape" and value >= 0
     if value < 0 and place and name in ("repeat", "tile", "broadcast"):
         raise FinchError("dimension", f"a count is 0 or more, not {value}")
     return _number(value, values) if is_size and type(value) is int else Literal(value)
+
+
+def _other(name: str, what: str) -> FinchError:
+    """The error that a shape operator does not take what it is given."""
+    return FinchError("type", f"`{name}` {what}", hint=f"write `{FUNCTIONS[name].usage}`")
 
 
 def _repeated(value: Any, inner: Any, outer: Any) -> Any:
@@ -210,5 +184,5 @@ def _repeated(value: Any, inner: Any, outer: Any) -> Any:
 
 
 FUNCTIONS = Builtins()
-for _usage, _doc in _USAGES.items():
-    FUNCTIONS.add(_usage, _doc, shape_function(_usage))
+for _name in _NAMES:
+    FUNCTIONS.add(_name, shape_function(_name))

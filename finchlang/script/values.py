@@ -51,13 +51,11 @@ class NamedValue:
 
 @record
 class Builtin(NamedValue):
-    """A built-in function with its usage and documentation. One that `prints` gets the output's `write` as
-    its first argument; one that `calls` functions of the script gets a `Caller`. One that `is_lazy` is in
-    the table of array functions, too, for arguments that are not computed yet; another `takes_lazy` if it
-    needs no values of such arguments."""
+    """A built-in function. One that `prints` gets the output's `write` as its first argument; one that
+    `calls` functions of the script gets a `Caller`. One that `is_lazy` is in the table of array functions,
+    too, for arguments that are not computed yet; another `takes_lazy` if it needs no values of such
+    arguments."""
 
-    usage: str
-    doc: str
     function: Callable[..., Any]
     prints: bool = False
     calls: bool = False
@@ -66,16 +64,29 @@ class Builtin(NamedValue):
 
     kind: ClassVar[str] = "a function"
 
+    usage = property(lambda self: self.told[0])
+    doc = property(lambda self: self.told[1])
+
+    @property
+    def told(self) -> tuple[str, str]:
+        """How it is called, and what it does, in the manual's words; a negation, `!f`, is not in it."""
+        from finchlang.text import manual  # not needed where nothing is wrong
+
+        if self.name[0] == "!":
+            return f"{self.name}(x...)", "whether it is not so"
+        said = manual.words()[self.name].text.rstrip(".").replace("\n", " ")
+        said = f"A{said[3:]}" if said.startswith("`A` ") else said[0].lower() + said[1:]
+        return manual.signature_of(self.name), said
+
 
 class Builtins(dict[str, Builtin]):
     """Built-in functions by name; operators, levels and element types are in tables of their own."""
 
-    def add(self, usage: str, doc: str, function: Any = None, **keywords: bool) -> Any:
+    def add(self, name: str, function: Any = None, **keywords: bool) -> Any:
         """Adds a function; without one it is a decorator. `keywords` as in Builtin."""
         if function is None:
-            return partial(self.add, usage, doc, **keywords)
-        name = usage.partition("(")[0]
-        self[name] = Builtin(name, usage, doc, function, **keywords)
+            return partial(self.add, name, **keywords)
+        self[name] = Builtin(name, function, **keywords)
         return function
 
 
@@ -204,11 +215,7 @@ def plain(value: Any) -> Any:
 
 def held(scalar: Scalar) -> Any:
     """The value of a Scalar as scripts keep numbers."""
-    type = scalar.format.element_type
-    # as `number`, without wrapping a value that is of its type already
-    if type is Int64 or type is Float64 or type is Bool:
-        return scalar.value
-    return number(scalar.value, type)
+    return number(scalar.value, scalar.format.element_type)
 
 
 def is_array(value: Any) -> bool:
@@ -382,7 +389,7 @@ def operate(op: Operator, args: list[Any]) -> Any:
             order = (args[0] > args[1]) - (args[0] < args[1])
             return operate(op, [order, 0])
     if op.name == "^" and len(args) == 2 and isinstance(args[0], str):
-        return repeat_string(*args)
+        return repeated(args[0], whole(args[1], "how often"))
     if op.name == "=>" and len(args) == 2:
         return Pair(*args)
     if op.name in ("first", "last") and len(args) == 2 and not is_number(args[0]):
@@ -405,10 +412,6 @@ def operate(op: Operator, args: list[Any]) -> Any:
     if hint is None and any(isinstance(arg, Scalar) for arg in args):
         hint = "`s[]` is the value of a Scalar `s`"
     raise FinchError("type", f"`{op.name}` does not take {others}", hint=hint)
-
-
-def repeat_string(string: str, count: Any) -> str:
-    return repeated(string, whole(count, "how often"))
 
 
 def binary(name: str) -> Callable[[Any, Any], Any]:

@@ -144,8 +144,7 @@ def _truths(name: str, call: Call, function: Any, value: Any) -> Any:
 _LEAST = {"mean": 1, "var": 2, "std": 2}
 
 
-def _reduction(usage: str, doc: str, total: Callable[..., Any]) -> None:
-    name = usage.partition("(")[0]
+def _reduction(name: str, total: Callable[..., Any]) -> None:
     REDUCTIONS.append(name)
 
     def reduced(call: Call, *args: Any, dims: Any = None) -> Any:
@@ -159,35 +158,27 @@ def _reduction(usage: str, doc: str, total: Callable[..., Any]) -> None:
             return np.full(sizes, math.nan, np.result_type(array, np.float32), order="F")
         return total(call, function, value)
 
-    FUNCTIONS.add(usage, doc, reduced, calls=True, is_lazy=True)
+    FUNCTIONS.add(name, reduced, calls=True, is_lazy=True)
 
 
 #: the names of the reductions
 REDUCTIONS: list[str] = []
 #: the reductions of all entries, by their operators
 TOTALS: dict[str, partial[Any]] = {}
-for _name, _what, _operator, _ufunc in (
-    ("sum", "the sum", "+", np.sum),
-    ("prod", "the product", "*", np.prod),
-    ("maximum", "the greatest", "max", np.max),
-    ("minimum", "the least", "min", np.min),
+for _name, _operator, _ufunc in (
+    *(("sum", "+", np.sum), ("prod", "*", np.prod)),
+    *(("maximum", "max", np.max), ("minimum", "min", np.min)),
 ):
-    _doc = f"{_what} of the entries, or of the results of a function; along `dims` if given"
     TOTALS[_operator] = partial(_total, _name, _operator, _ufunc)
-    _reduction(f"{_name}(f, A; dims)", _doc, TOTALS[_operator])
-_reduction("mean(f, A; dims)", "the mean of the entries, or along `dims`", _mean)
-_doc = "the variance, divided by one less than the count"
-_reduction("var(A; dims)", _doc, partial(_spread, "var"))
-_reduction("std(A; dims)", "the square root of the variance", partial(_spread, "std"))
-for _name, _doc in (
-    ("any", "whether an entry is true, or a function is true for it"),
-    ("all", "whether every entry is true, or a function is true for it"),
-    ("count", "the number of entries that are true, or for which a function is true"),
-):
-    _reduction(f"{_name}(f, A; dims)", _doc, partial(_truths, _name))
+    _reduction(_name, TOTALS[_operator])
+_reduction("mean", _mean)
+_reduction("var", partial(_spread, "var"))
+_reduction("std", partial(_spread, "std"))
+for _name in ("any", "all", "count"):
+    _reduction(_name, partial(_truths, _name))
 
 
-@FUNCTIONS.add("median(v)", "the middle of the entries in order, or the mean of the middle two")
+@FUNCTIONS.add("median")
 def _median(value: Any) -> float:
     found = grid(value)
     if not found.size:
@@ -195,7 +186,7 @@ def _median(value: Any) -> float:
     return float(np.median(found))
 
 
-@FUNCTIONS.add("extrema(A)", "the least and the greatest of the entries, as a tuple")
+@FUNCTIONS.add("extrema")
 def _extrema(value: Any) -> tuple[Any, Any]:
     least = _total("minimum", "min", np.min, None, (), value)
     return least, _total("maximum", "max", np.max, None, (), value)
@@ -218,11 +209,9 @@ def _coordinates(find: Callable[[np.ndarray], Any], value: Any) -> Any:
     return _found(find, value)[1]
 
 
-for _name, _what, _find in (("min", "least", np.argmin), ("max", "greatest", np.argmax)):
-    _doc = f"the coordinates of the first of the {_what} entries"
-    FUNCTIONS.add(f"arg{_name}(A)", _doc, partial(_coordinates, _find))
-    _doc = f"the {_what} entry and its coordinates, as a tuple"
-    FUNCTIONS.add(f"find{_name}(A)", _doc, partial(_found, _find))
+for _name, _find in (("min", np.argmin), ("max", np.argmax)):
+    FUNCTIONS.add(f"arg{_name}", partial(_coordinates, _find))
+    FUNCTIONS.add(f"find{_name}", partial(_found, _find))
 
 
 # ------------------------------------------------------------------------------ functions of others
@@ -242,20 +231,18 @@ def _folded(call: Call, function: Any, values: list[Any], init: Any, name: str) 
     return reduce(lambda a, b: call(function, a, b), values)
 
 
-@FUNCTIONS.add("foldl(f, v; init)", "the entries combined from the first on", calls=True)
+@FUNCTIONS.add("foldl", calls=True)
 def _fold_left(call: Call, function: Any, value: Any, *, init: Any = None) -> Any:
     return _folded(call, function, [*data.entries(value)], init, "foldl")
 
 
-@FUNCTIONS.add("foldr(f, v; init)", "the entries combined from the last on", calls=True)
+@FUNCTIONS.add("foldr", calls=True)
 def _fold_right(call: Call, function: Any, value: Any, *, init: Any = None) -> Any:
     swapped = lambda op, a, b: call(op, b, a)  # noqa: E731
     return _folded(swapped, function, [*data.entries(value)][::-1], init, "foldr")
 
 
-@FUNCTIONS.add(
-    "reduce(f, A; dims, init)", "the entries combined two by two", calls=True, is_lazy=True
-)
+@FUNCTIONS.add("reduce", calls=True, is_lazy=True)
 def _reduced(call: Call, function: Any, value: Any, *, dims: Any = None, init: Any = None) -> Any:
     total = TOTALS.get(function.name) if isinstance(function, Operator) else None
     if total is not None and isinstance(value, np.ndarray) and init is None:
@@ -273,17 +260,12 @@ def _reduced(call: Call, function: Any, value: Any, *, dims: Any = None, init: A
     return data.shaped(found, tuple(others))
 
 
-@FUNCTIONS.add(
-    "mapreduce(f, op, A...; dims, init)",
-    "the results of f for the entries, combined by op",
-    calls=True,
-    is_lazy=True,
-)
+@FUNCTIONS.add("mapreduce", calls=True, is_lazy=True)
 def _mapreduced(call: Call, function: Any, operator: Any, *values: Any, **how: Any) -> Any:
     return _reduced(call, operator, _mapped(call, function, *values), **how)
 
 
-@FUNCTIONS.add("map(f, A...)", "the result of a function for each entry", calls=True, is_lazy=True)
+@FUNCTIONS.add("map", calls=True, is_lazy=True)
 def _mapped(call: Call, function: Any, *values: Any) -> Any:
     if not values:
         raise FinchError("type", "map takes a function and arrays", hint="map(x -> x^2, [1, 2])")
@@ -294,12 +276,7 @@ def _mapped(call: Call, function: Any, *values: Any) -> Any:
     return data.shaped(found, shapes.pop() if len(shapes) == 1 else None)
 
 
-@FUNCTIONS.add(
-    "broadcast(f, A...)",
-    "`f.(A...)`; and `broadcast(A, p, n)` is A along a new dimension p of size n",
-    calls=True,
-    is_lazy=True,
-)
+@FUNCTIONS.add("broadcast", calls=True, is_lazy=True)
 def _broadcast(call: Call, first: Any, *others: Any) -> Any:
     if data.is_array(first):
         return SHAPES["broadcast"].function(first, *others)
@@ -309,9 +286,7 @@ def _broadcast(call: Call, first: Any, *others: Any) -> Any:
 # ------------------------------------------------------------------------------ along a dimension
 
 
-def _cumulated(usage: str, doc: str, operator: str, ufunc: Any) -> None:
-    name = usage.partition("(")[0]
-
+def _cumulated(name: str, operator: str, ufunc: Any) -> None:
     def cumulated(value: Any, *, dims: Any = None) -> Any:
         if dims is not None:
             array = grid(value)
@@ -321,27 +296,21 @@ def _cumulated(usage: str, doc: str, operator: str, ufunc: Any) -> None:
             return ufunc(data.dense(value))
         return data.shaped([*accumulate(data.entries(value), data.binary(operator))])
 
-    FUNCTIONS.add(usage, doc, cumulated)
+    FUNCTIONS.add(name, cumulated)
 
 
-_cumulated(
-    "cumsum(v; dims)", "the sums of the first entries, of a matrix along `dims`", "+", np.cumsum
-)
-_cumulated(
-    "cumprod(v; dims)", "the products of the first entries, or along `dims`", "*", np.cumprod
-)
+_cumulated("cumsum", "+", np.cumsum)
+_cumulated("cumprod", "*", np.cumprod)
 
 
-@FUNCTIONS.add(
-    "accumulate(f, v; init)", "the entries up to each, combined from the first on", calls=True
-)
+@FUNCTIONS.add("accumulate", calls=True)
 def _accumulated(call: Call, function: Any, value: Any, *, init: Any = None) -> Any:
     containers.one_dimension("accumulate", value)
     found = accumulate(data.entries(value), partial(call, function), initial=init)
     return data.shaped([*found][init is not None :])
 
 
-@FUNCTIONS.add("diff(v; dims)", "the differences of neighbours, of a matrix along `dims`")
+@FUNCTIONS.add("diff")
 def _differences(value: Any, *, dims: Any = 1) -> Any:
     array = grid(value)
     return np.asfortranarray(np.diff(array, axis=containers.axis_of(array, dims)))
@@ -354,28 +323,21 @@ def _parts(axis: int, value: Any) -> list[Any]:
     return [*map(np.array, array if axis == 0 else array.T)]
 
 
-FUNCTIONS.add("eachrow(A)", "the rows of a matrix, as vectors", partial(_parts, 0))
-FUNCTIONS.add("eachcol(A)", "the columns of a matrix, as vectors", partial(_parts, 1))
+FUNCTIONS.add("eachrow", partial(_parts, 0))
+FUNCTIONS.add("eachcol", partial(_parts, 1))
 
 
 # ------------------------------------------------------------------------------ lazy arrays
 
 
-@FUNCTIONS.add(
-    "lazy(A)",
-    "A as a lazy array; `compute` computes the expressions that are made of it",
-    calls=True,
-    takes_lazy=True,
-)
+@FUNCTIONS.add("lazy", calls=True, takes_lazy=True)
 def _lazy(call: Call, value: Any) -> Any:
     if type(value) is not Pending and not data.is_array(value):
         raise FinchError("type", f"{kind_of(value)} is no array")
     return call.lazily(value)
 
 
-@FUNCTIONS.add(
-    "compute(A...)", "the values of lazy arrays, by one kernel", calls=True, takes_lazy=True
-)
+@FUNCTIONS.add("compute", calls=True, takes_lazy=True)
 def _compute(call: Call, *values: Any) -> Any:
     if len(values) == 1 and isinstance(values[0], (tuple, list)):
         return _compute(call, *values[0]) if len(values[0]) > 1 else (_compute(call, *values[0]),)

@@ -14,12 +14,10 @@ import pytest
 import finchlang.grammar
 from finchlang.operators.operator_table import FAMILIES, OPERATORS
 from finchlang.python.session import Session
-from finchlang.repl import manual
 from finchlang.repl.__main__ import main
 from finchlang.repl.commands import FUNCTIONS
 from finchlang.repl.directives import _COMMANDS as DIRECTIVES
 from finchlang.repl.highlight import CONSTANTS, KEYWORDS
-from finchlang.repl.manual import SHOWS, Entry, entries, words
 from finchlang.repl.notes import Watching
 from finchlang.repl.options import COMMANDS
 from finchlang.repl.prompt_session import Conversation
@@ -28,6 +26,7 @@ from finchlang.script.builtins import BUILTINS
 from finchlang.script.functions import PREDEFINED
 from finchlang.syntax.types import ALIASES, TYPES
 from finchlang.tensors.formats import LEVELS
+from finchlang.text.manual import SHOWS, Entry, entries, words
 from finchlang.wrappers.masks import MASKS
 from finchlang.wrappers.wrappers import WRAPPERS
 
@@ -63,15 +62,6 @@ def test_every_word_is_there() -> None:
         f":{n}" for n in DIRECTIVES
     }
     assert not unknown
-
-
-def test_built_in_functions_have_the_texts_of_their_table() -> None:
-    for name, builtin in BUILTINS.items():
-        text = builtin.doc[0].upper() + builtin.doc[1:] + "."
-        assert (manual.signature_of(name), words()[name].text.upper()) == (
-            builtin.usage,
-            text.upper(),
-        )
 
 
 def test_every_entry_has_a_sentence_and_an_example() -> None:
