@@ -209,16 +209,7 @@ class Lowering:
         body: ast.Node = ast.Assign(target, op, value)
         if arg is node and not level_of(format).is_all_dense:
             body = _without_fills(node, value, target, op)
-        covered, free = (
-            self._loops.covered,
-            ast.Dimensionless(),
-        )  # inferred from an access at the index
-        loops = tuple(
-            [
-                (i, free if i in covered else ast.Extent(ONE, self.size(arg, own.index(i))))
-                for i in order
-            ]
-        )
+        loops = tuple([(index, self._extent(arg, own, index)) for index in order])
         self._add(name, plain(start), loops, body)
         self.tensors[self.number_of(node)] = name, format
         self._loops = outer
@@ -278,6 +269,12 @@ class Lowering:
                 nest.body.append(body)
                 return
         self.nests.append(_Nest([declare], loops, [body], reads))
+
+    def _extent(self, node: lazy.Expression, own: Indices, index: ast.Index) -> ast.Node:
+        """The extent of a loop: inferred from an access at its index, else the size of the node's mode."""
+        if index in self._loops.covered:
+            return ast.Dimensionless()
+        return ast.Extent(ONE, self.size(node, own.index(index)))
 
     def program(
         self, roots: tuple[lazy.Expression, ...], given: Sequence[Format | None]
