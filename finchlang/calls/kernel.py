@@ -160,7 +160,9 @@ class UnitKernel(SpecializedKernel):
             if at < len(arguments):
                 values[at] = arguments[at][args.KIND].commit(arguments[at], memory)
             elif memory is not None:
-                values[at] = handed_out(self.bounds[at].level, memory)
+                bound = self.bounds[at]
+                is_array = bound.name in self.source.arrays
+                values[at] = handed_out(bound.level, memory, is_array)
         for at, name, is_returned in self._told:
             home = homes.get(at, at)
             if home in values:

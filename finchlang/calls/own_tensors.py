@@ -21,8 +21,10 @@ _OWN = Kind()
 SPARE = 4096
 
 
-def handed_out(level: Level, memory: Memory) -> Any:
+def handed_out(level: Level, memory: Memory, is_array: bool) -> Any:
     """The object for a tensor of a unit's own that its caller gets."""
+    if is_array:
+        return memory.arrays[0][: memory.shape[0]]
     if isinstance(level, ScalarLevel):
         return Scalar(level, level.value_of(memory.counters))
     return Tensor.over(level, memory, True)

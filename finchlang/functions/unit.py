@@ -101,8 +101,9 @@ class Unit(Node):
     """A loop of the script, or the body of a function that is called. `tensors` are slots of tensors that
     it is given, `made` those of its own, `numbers` the numbers that it is given, `results` those that it
     hands back. Slots in one of `groups` may exchange their tensors. `returned` are slots of tensors that a
-    `return` gives, `fixed` those of arrays that cannot take another size. Of a loop (`is_loop`) the first
-    number is how many rounds it takes at most; what fails in it notes how many were done."""
+    `return` gives, `fixed` those of arrays that cannot take another size, `arrays` those of its own whose
+    tensors are arrays outside. Of a loop (`is_loop`) the first number is how many rounds it takes at most;
+    what fails in it notes how many were done."""
 
     body: Node
     tensors: tuple[str, ...]
@@ -112,6 +113,7 @@ class Unit(Node):
     groups: tuple[tuple[str, ...], ...]
     returned: tuple[str, ...]
     fixed: tuple[str, ...]
+    arrays: tuple[str, ...]
     is_loop: bool
 
     @property

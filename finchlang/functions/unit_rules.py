@@ -101,13 +101,15 @@ def run_unit(
     Machine(rules, tracer).run(unit.body, BodyState(host, body, values, mark, limit))
 
 
-def types_of(unit: loop_ir.Unit, formats: Mapping[str, Any]) -> tuple[dict[str, Type], Kernels]:
-    """The types of all numbers that a unit assigns, and of the numbers of its kernels, given the types of
-    its arguments and the levels of its slots. Raises FinchError "type" for a name that has two types, or
-    may have no value where it is used."""
+def types_of(
+    unit: loop_ir.Unit, formats: Mapping[str, Any], names: BodyNames | None = None
+) -> tuple[dict[str, Type], Kernels]:
+    """The types of all numbers that a unit assigns, which `names` has also if it fails, and of those of its
+    kernels, given the types of its arguments and the levels of its slots. Raises FinchError "type"
+    for a name that has two types, or may have no value where it is used."""
     check_values(unit.body, unit.numbers, may_be_unset)
     args: list[ir.Expr] = [ir.Var(name, formats[name]) for name in unit.numbers]
-    body = body_of(unit, BodyNames(), formats)
+    body = body_of(unit, names or BodyNames(), formats)
     run_unit(unit, body, ResidualHost(), args, UNIT_RULES)
     return body.names.types, body.found
 

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
+from finchlang.algebra.program_context import call
 from finchlang.base.errors import Span
-from finchlang.calls.arguments import SCALAR, TENSOR
-from finchlang.calls.environment import assigned_names
+from finchlang.base.records import record
+from finchlang.calls.environment import Environment, assigned_names
 from finchlang.functions import unit as loop_ir
 from finchlang.levels.level import level_of
 from finchlang.script.functions import PREDEFINED, FinchFunction
 from finchlang.script.unit_expressions import UnitExpressions
 from finchlang.script.unit_names import (
+    COUNT,
     ENTRIES,
+    FOUND,
     PLACE,
     RETURNED,
+    ROOM,
+    VALUE,
     CallFrame,
     NotStaged,
     SlotName,
@@ -29,13 +34,23 @@ from finchlang.script.unit_names import (
 )
 from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.control_flow import NEXT, Called, arms, flat, ways
-from finchlang.syntax.types import Int64
+from finchlang.syntax.types import Bool, Int64
+from finchlang.tensors.array_base import dense_format
 from finchlang.text.print import pretty
 
 FALSE = ast.Literal(False)
 #: functions may be called in each other so deeply; a unit has so many kernels, and so many bodies in place
 #: of calls, which are those of functions that take tensors (others are procedures)
 DEPTH, KERNELS, CALLS = 20, 64, 256
+
+
+@record
+class Rounds(ast.Node):
+    """What a loop is over: a range whose ends are expressions on numbers, and, for entries, what its names
+    are in the round with the number PLACE."""
+
+    range: ast.Range
+    items: tuple[ast.Node, ...]
 
 
 class Units(UnitExpressions):
@@ -69,6 +84,8 @@ class Units(UnitExpressions):
                 self.turns(node, ast.Range(start, by, stop), [*map(_at_place, columns)])
             case ast.Function(body=body):
                 self.statement(body, True)
+            case ast.Comprehension():
+                self.leave(self.comprehension(node, True), node.span)
         flags = [*names.flags.values(), *([RETURNED] if self.root.exit is not None else [])]
         unset = [ast.Let((ast.Variable(f),), None, FALSE) for f in flags]
         body = ast.Script((*unset, *names.out), span=node.span)
@@ -104,15 +121,19 @@ class Units(UnitExpressions):
         meanings: list[Any] = [g.meaning for g in names.given.values()]
         numbers = (*own, *(m.name for m in meanings if isinstance(m, ast.Variable)))
         results = tuple(name for key, name in names.assigned.items() if key in names.given)
-        results += tuple(names.flags[name] for name in results if name in names.flags)
+        own_slots = tuple(names.own.values())
+        told = (*results, *own_slots)
+        results += tuple(names.flags[name] for name in told if name in names.flags)
         items = _items(self.root.result)
-        returned = tuple(item.name for item in items if isinstance(item, SlotName))
+        slots = [item.name for item in items if isinstance(item, SlotName)]
+        returned = tuple(dict.fromkeys((*own_slots, *slots)))
         if self.root.exit is not None:
             results += (RETURNED, *(item.name for item in items if isinstance(item, ast.Variable)))
         tensors = tuple(m.name for m in meanings if isinstance(m, SlotName))
         return loop_ir.Unit(
             *(body, tensors, tuple(names.made), numbers, results, tuple(groups), returned),
-            fixed=tuple(s for s, k in names.kinds.items() if k not in (TENSOR, SCALAR)),
+            fixed=tuple(filter(names.is_array, names.kinds)),
+            arrays=tuple(sorted(names.arrays)),
             is_loop=bool(own),
             span=span,
         )
@@ -180,6 +201,10 @@ class Units(UnitExpressions):
             self.names.assign(key, value, node.span)
         self.enter(frozenset(n for n in assigned_names(node.body) if not is_local(n, self.frame)))
         self.statement(node.body, is_last)
+        self.leave_scopes(before, around)
+
+    def leave_scopes(self, before: int, around: CallFrame | Environment) -> None:
+        """Go back to the scope around the frames that were entered after so many."""
         inner, self.frame = {id(f) for f in self.frames[before:]}, around
         self.names.values = {k: v for k, v in self.names.values.items() if k[0] not in inner}
 
@@ -327,26 +352,19 @@ class Units(UnitExpressions):
         return inside
 
     def count(self, node: ast.For) -> None:
-        if not isinstance(node.iterable, ast.Range):
-            self.count_entries(node)
-            return
-        given = node.iterable
-        parts = (given.step or ast.Literal(1), given.start, given.stop)
-        found = [self.expression_of(part, given.span) for part in self.several(parts)]
-        step, start, stop = found
-        if not isinstance(step, ast.Literal):
-            step = self.kept(step)
-            is_step = ast.Call(ast.Variable("!="), (step, ast.Literal(0)), span=given.span)
-            self.ensure(is_step, (ast.Text(("the step is 0",)),), given.span)
-        elif type(step.value) is not int or not step.value:
-            raise NotStaged("the step of the range is no integer but 0", given.span)
-        self.turns(node, ast.Range(start, given.step and step, stop, span=given.span))
+        before, around = len(self.frames), self.frame
+        source = node.iterable if isinstance(node.iterable, Rounds) else self.source(node.iterable)
+        self.turns(node, source.range, source.items)
+        self.leave_scopes(before, around)
 
-    def count_entries(self, node: ast.For) -> None:
-        """A loop over the entries of arrays of one dimension, or over `enumerate`, `zip` or `eachindex`."""
-        name, span = "", node.iterable.span
-        parts: tuple[ast.Node, ...] = (node.iterable,)
-        match node.iterable:
+    def source(self, over: ast.Node) -> Rounds:
+        """What a loop is over, evaluated: a range, or the entries of arrays of one dimension, also by
+        `enumerate`, `zip` or `eachindex`, which are given names."""
+        name, span = "", over.span
+        parts: tuple[ast.Node, ...] = (over,)
+        match over:
+            case ast.Range(first, by, last):
+                return self.range(over, by or ast.Literal(1), first, last)
             case ast.Call(ast.Variable("enumerate" | "zip" | "eachindex") as op, args) if (
                 self.is_builtin(op)
             ):
@@ -355,10 +373,10 @@ class Units(UnitExpressions):
             raise NotStaged("the loop is over no range", span)
         slots = [self.slot_of(value, span) for value in self.several(parts)]
         for slot, format in slots:
-            if self.names.kinds.get(slot, TENSOR) is TENSOR or level_of(format).order != 1:
+            if not self.names.is_array(slot) or level_of(format).order != 1:
                 raise NotStaged("the loop is over no range, and no array of one dimension", span)
-        columns = [f"column {k}" for k in range(len(slots))]
-        around, frame = self.frame, self.enter(frozenset(columns))
+        columns = [f"column {len(self.frames)} {k}" for k in range(len(slots))]
+        frame = self.enter(frozenset(columns))
         self.names.values |= {
             (id(frame), column): SlotName(slot)
             for column, (slot, _) in zip(columns, slots, strict=True)
@@ -366,21 +384,28 @@ class Units(UnitExpressions):
         sizes: list[ast.Node] = [
             loop_ir.SlotSize(slot, size_mode(format, 0), span=span) for slot, format in slots
         ]
-        stop = reduce(lambda a, b: ast.Call(ast.Variable("min"), (a, b)), sizes)
+        stop = reduce(partial(call, "min"), sizes)
         place: ast.Node = ast.Variable(PLACE)
         items = [*map(_at_place, columns)]
         items = {"enumerate": [place, *items], "eachindex": [place]}.get(name, items)
-        if len(items) != len(node.names or (node.variable,)):
-            raise NotStaged("the loop takes its values apart", node.span)
-        self.turns(node, ast.Range(ast.Literal(1), None, stop, span=span), items)
-        self.names.values = {k: v for k, v in self.names.values.items() if k[0] != id(frame)}
-        self.frame = around
+        return Rounds(ast.Range(ast.Literal(1), None, stop, span=span), tuple(items))
+
+    def range(self, over: ast.Range, *parts: ast.Node) -> Rounds:
+        found = [self.expression_of(part, over.span) for part in self.several(parts)]
+        step, start, stop = found
+        if not isinstance(step, ast.Literal):
+            step = self.kept(step)
+            is_step = call("!=", step, ast.Literal(0), span=over.span)
+            self.ensure(is_step, (ast.Text(("the step is 0",)),), over.span)
+        elif type(step.value) is not int or not step.value:
+            raise NotStaged("the step of the range is no integer but 0", over.span)
+        return Rounds(ast.Range(start, over.step and step, stop, span=over.span), ())
 
     def turns(self, node: ast.For, range: ast.Range, items: Sequence[ast.Node] = ()) -> None:
         """A loop over a range whose ends are expressions on numbers; its names are `items`, if there are
         some, in which PLACE is the number of the round."""
         own = node.names or (node.variable,)
-        if node.names and not items:
+        if len(items or own[:1]) != len(own):
             raise NotStaged("the loop takes its values apart", node.span)
         names, around, counter = self.names, self.frame, PLACE if items else node.variable
         before, frame = names.moment(), self.enter(frozenset((*own, counter)))
@@ -395,6 +420,59 @@ class Units(UnitExpressions):
         body = self.repeated(node.body, node.span, before, begin)
         self.frame = around
         names.emit(replace(node, variable=variable, iterable=range, body=body, names=()))
+
+    def comprehension(self, node: ast.Comprehension, may_be_empty: bool = False) -> SlotName:
+        """A new array, which loops fill with the values; unless it may be empty, it is an error then."""
+        names, span, around, before = self.names, node.span, self.frame, len(self.frames)
+        own = {name for each in node.names for name in each}
+        later = [n for each in node.iterables[1:] for n in trees.walk(each)]
+        if later and (node.is_grid or own & {n.name for n in later if isinstance(n, ast.Variable)}):
+            raise NotStaged("a comprehension has several dimensions, or loops of any size", span)
+        total: ast.Node = ast.Literal(1)
+        loops = list[ast.For]()
+        for each, iterable in zip(node.names, node.iterables, strict=True):
+            source = self.source(iterable)
+            start, stop = map(self.kept, (source.range.start, source.range.stop))
+            over = replace(source.range, start=start, stop=stop)
+            steps = call("fld", call("-", stop, start), over.step or ast.Literal(1))
+            total = call("*", total, call("max", call("+", steps, ast.Literal(1)), ast.Literal(0)))
+            more, parts = (each if len(each) > 1 else ()), replace(source, range=over)
+            loops.append(ast.For(each[0], parts, ast.Script(()), more, span=span))
+        at, frame = len(self.collected), self.enter(frozenset((FOUND, ROOM, COUNT, VALUE)))
+        self.collected.append("")
+        self.types += [Bool] * (at == len(self.types))  # at first, as all operators take Bools
+        level = dense_format(self.types[at].dtype, 1)
+        found, room, count, value, place = map(ast.Variable, (FOUND, ROOM, COUNT, VALUE, PLACE))
+
+        def let(target: ast.Node, value: ast.Node, op: str | None = None) -> ast.Node:
+            return ast.Let((target,), op, value, span=span)
+
+        made = self.make(level, (total,), span, is_array=True)
+        names.assign((id(frame), FOUND), made, span)
+        self.statement(let(count, ast.Literal(0)))
+        body: ast.Node = ast.Script(
+            (
+                let(value, node.value),
+                let(count, ast.Literal(1), "+"),
+                let(ast.Subscript(found, (count,)), value),
+            )
+        )
+        if node.condition is not None:
+            body = ast.If(((node.condition, body),), span=span)
+        self.statement(reduce(lambda inner, loop: replace(loop, body=inner), loops[::-1], body))
+        self.collected[at] = names.numbers.get((id(frame), VALUE), "")
+        if not may_be_empty:
+            some = call(">", self.value(count), ast.Literal(0))
+            self.ensure(some, (ast.Text(("there are no values",)),), span)
+        if node.condition is not None:  # there is room for all
+            names.assign((id(frame), ROOM), made, span)
+            made = self.make(level, (self.value(count),), span, is_array=True)
+            names.assign((id(frame), FOUND), made, span)
+            move = let(ast.Subscript(found, (place,)), ast.Subscript(room, (place,)))
+            over = ast.Range(ast.Literal(1), None, count, span=span)
+            self.statement(ast.For(PLACE, over, move, (), span=span))
+        self.leave_scopes(before, around)
+        return made
 
     # ---------------------------------------------------------------- functions
 

@@ -328,7 +328,7 @@ class Evaluator(Calls):
         is_whole = node.is_grid or not named and self.unknown_calls == unknown
         order = [*range(len(sources))]  # of a grid column-major: the first source is the fastest
         order = order[::-1] if node.is_grid else order
-        names = [node.names[k] for k in order[::-1]]
+        names = [node.names[k] for k in order]
         loops, loop = self.loops, collecting(node.value, names, condition, node.span)
 
         def rounds(
@@ -351,8 +351,8 @@ class Evaluator(Calls):
                 if node.is_grid or not given or count_of(given[-1]) != 0:
                     given.append(source(env))
             given = given if len(given) == len(sources) else []
-            inwards = [given[k] for k in order[::-1]] if given else given
-            found: Any = loops.collected(loop, env, inwards) if loops and given else None
+            ordered = [given[k] for k in order] if given else given
+            found: Any = loops.collected(loop, env, ordered) if loops and given else None
             if found is not None and not node.is_grid:
                 return found if found.size else []
             if found is None:

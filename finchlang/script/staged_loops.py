@@ -24,11 +24,8 @@ from finchlang.script.evaluate_expressions import Leave
 from finchlang.script.functions import FinchFunction, reached
 from finchlang.script.unit_names import (
     ABSENT,
-    COUNT,
-    FOUND,
     MAPPED,
     RETURNED,
-    VALUE,
     GivenName,
     NotStaged,
     SlotName,
@@ -38,10 +35,11 @@ from finchlang.script.unit_names import (
 )
 from finchlang.script.values import Builtin, FinchRange, columns, entries
 from finchlang.syntax import nodes as ast, traversal as trees
-from finchlang.syntax.types import PairType
+from finchlang.syntax.types import PairType, Type
 
 if TYPE_CHECKING:
     from finchlang.functions.unit import Unit
+    from finchlang.script.as_unit import Units
     from finchlang.script.unit_tensors import Evaluate
 
 #: how many units a loop keeps, for values of different formats
@@ -123,7 +121,7 @@ class Variant:
         slots = [given for given in found if isinstance(given.meaning, SlotName)]
         self.taken = slots + [given for given in found if isinstance(given.meaning, ast.Variable)]
         self.formats = [names.formats[given.meaning.name] for given in self.taken]
-        others = [given for given in found if given not in self.taken]
+        others = [g for g in found if g not in self.taken and g.key not in names.own]
         self.known = [given for given in others if given.meaning is not ABSENT or given.is_local]
         self.unbound = frozenset(given.name for given in others if given not in self.known)
         self.changed = [given for given in found if given.result]
@@ -134,7 +132,7 @@ class StagedLoop:
     """A loop of a script, or a function, to be staged when it is called, with its variants, the last used
     first."""
 
-    node: ast.While | ast.For | ast.Function
+    node: ast.While | ast.For | ast.Function | ast.Comprehension
     variants: list[Variant] = field(default_factory=list)
     #: whether it has kernels, as was found when it was first run
     has_kernels: bool | None = None
@@ -142,9 +140,8 @@ class StagedLoop:
     made: int = 0  # variants, also those that are not kept any more
     late: int = 0  # how often names had no values yet
     calls: int | None = None  # of a function: how many are run one by one first
-    #: of one that collects values the names of the entries of each loop, and the type of the values
-    names: tuple[tuple[str, ...], ...] = ()
-    type: Any = np.dtype(np.float64)
+    #: the types of the values of comprehensions in it, as they were found the last time
+    types: list[Type] = field(default_factory=list)
     kept: Any = None  # what its identity is known by
     #: what prevented that its unit was run the last time
     apart: str = ""
@@ -155,9 +152,8 @@ class StagedLoop:
         node, span = self.node, self.node.span
         assert span is not None
         line, column = span.line, span.column
-        what = "for" if isinstance(node, ast.For) else "while"
-        what = f"function {node.name}" if isinstance(node, ast.Function) else what
-        what = "comprehension" if self.names else what
+        what = type(node).__name__.lower()
+        what = f"{what} {node.name}" if isinstance(node, ast.Function) else what
         where, why = f"{span.source.name}:{line}:{column}: {what}", "names have no values yet"
         if self.apart:
             why = self.apart
@@ -173,7 +169,7 @@ class StagedLoop:
         often, and has kernels beside other statements, or calls itself."""
         if self.calls is None:
             loops = [n for n in trees.walk(self.node) if isinstance(n, (ast.While, ast.For))]
-            body = self.node.body
+            body = getattr(self.node, "body", None)
             parts = [*trees.children(body)] if isinstance(body, ast.Script) else []
             parts = [p for p in parts if not all(isinstance(n, _IDLE) for n in trees.walk(p))]
             self.has_kernels = has_kernels(self.node, environment)
@@ -282,27 +278,22 @@ class StagedLoops:
     def collected(
         self, loop: StagedLoop, environment: Environment, sources: Sequence[Any]
     ) -> np.ndarray | None:
-        """The values that a loop over the entries of `sources` collects (`collecting`); None if it is to be
-        run in another way, and nothing has changed."""
+        """The values of a comprehension over `sources` (`collecting`); None if it is to be run in another
+        way, and nothing has changed."""
         counts = [*map(count_of, sources)]
         total = prod(count or 0 for count in counts)
         if total < PRICE:
             return None
-        parts = [columns(s, len(names)) for s, names in zip(sources, loop.names, strict=True)]
+        assert isinstance(loop.node, ast.Comprehension)
+        names = loop.node.names
+        parts = [columns(source, len(own)) for source, own in zip(sources, names, strict=True)]
         if any({*map(len, own)} != {n} for own, n in zip(parts, counts, strict=True)):
             return None
-        flat = [
-            part for own, names in zip(parts, loop.names, strict=True) for part in own[: len(names)]
-        ]
+        flat = [part for all, own in zip(parts, names, strict=True) for part in all[: len(own)]]
         hidden: dict[str, Any] = dict(zip(entry_names(len(flat)), flat, strict=True))
-        within = Environment(Scope(environment.scope, (*hidden, FOUND, COUNT)), environment, hidden)
-        type = np.dtype(object)
-        while type != loop.type:  # which is found where it is compiled
-            type, hidden[FOUND], hidden[COUNT] = loop.type, np.empty(total, loop.type), 0
-            if self.rounds(loop, within, FinchRange(1, 1, counts[-1]), True) == OVER:
-                found: np.ndarray = hidden[FOUND]
-                return found if hidden[COUNT] == total else found[: hidden[COUNT]].copy()
-        return None
+        within = Environment(Scope(environment.scope, hidden), environment, hidden)
+        done = self.rounds(loop, within, None, True)
+        return done.value if isinstance(done, Leave) else None
 
     def mapped(self, function: Any, values: Sequence[Any]) -> np.ndarray | None:
         """The results of a function for the entries of values, as of `collected`."""
@@ -367,7 +358,7 @@ class StagedLoops:
                     loop.apart = why_not(kernel, arguments) if kernel and kernel.written else ""
                     if kernel is None or loop.apart:
                         return None
-                    return self.run(variant, arguments, environment, left, bool(loop.names))
+                    return self.run(variant, arguments, environment, left)
             if may_make is None:
                 may_make = loop.pays()
             # outside of the lock, as kernels are
@@ -387,15 +378,21 @@ class StagedLoops:
         from finchlang.script.as_operator import operation
         from finchlang.script.as_unit import Units
 
-        units = Units(UnitNames(environment), self.evaluate, self.choices, operation)
         variant = Variant(step=step)
         try:
-            unit = replace(units.unit(loop.node, variant.step), span=loop.node.span)
-            if loop.names and (kind := collected_type(unit, units.names)) != loop.type:
-                loop.type = kind
-                return False
+            for _ in range(PATIENCE):
+                names = UnitNames(environment)
+                units = Units(names, self.evaluate, self.choices, operation, loop.types)
+                unit = replace(units.unit(loop.node, variant.step), span=loop.node.span)
+                if units.collected and (found := types_collected(unit, units)) != units.types:
+                    loop.types = found
+                    names.errors.append(NotStaged("types of values change", loop.node.span))
+                else:
+                    break
+            for error in names.errors:
+                raise error
             kernel = UnitKernel(unit, units.names.formats, *self.choices)
-            if loop.names and len(kernel.written) > 1:
+            if isinstance(loop.node, ast.Comprehension) and kernel.written:
                 raise NotStaged("it changes other tensors", loop.node.span)
             variant.take(units.names)
             arguments = variant.arguments(environment)
@@ -427,11 +424,9 @@ class StagedLoops:
         arguments: list[Any],
         environment: Environment,
         left: FinchRange | None,
-        is_whole: bool = False,
     ) -> int | Leave:
-        """Run the unit. If a round fails, those before it are done once more, unless all are done or none
-        (`is_whole`), and it is left to the loop: an error is then what it is in the script, and what was
-        done before it stays."""
+        """Run the unit. If a round fails, those before it are done once more, and it is left to the loop:
+        an error is then what it is in the script, and what was done before it stays."""
         kernel, limit, done = variant.kernel, MOST, OVER
         assert kernel is not None
         while limit:
@@ -441,7 +436,7 @@ class StagedLoops:
             except FinchError as error:
                 if error.kind == "interrupted":
                     raise
-                limit = done = error.note[0] if error.note and not is_whole else 0
+                limit = done = error.note[0] if error.note else 0
                 continue
             for name in variant.changed:
                 if name.result in found and found.get(name.flag, True):
@@ -463,34 +458,34 @@ def count_of(value: Any) -> int | None:
 def collecting(
     value: ast.Node, names: Sequence[tuple[str, ...]], condition: ast.Node | None, span: Any
 ) -> StagedLoop:
-    """A loop that puts the values for which a condition holds into FOUND, and counts them, within loops
-    whose entries have these names; the last one is around the others."""
-    count, held = ast.Variable(COUNT), ast.Variable(VALUE)
-    steps = (
-        ast.Let((count,), "+", ast.Literal(1)),
-        ast.Let((ast.Subscript(ast.Variable(FOUND), (count,)),), None, held),
-    )
-    body: ast.Node = ast.Local(((VALUE, value),), ast.Script(steps))
-    body = body if condition is None else ast.If(((condition, body),), span=condition.span)
-    left = [*map(ast.Variable, entry_names(sum(map(len, names))))]
+    """A comprehension over arrays, whose entries have these names."""
+    left, over = [*map(ast.Variable, entry_names(sum(map(len, names))))], list[ast.Node]()
     for own in names:
         parts, left = tuple(left[: len(own)]), left[len(own) :]
-        over = parts[0] if len(own) == 1 else ast.Call(ast.Variable("zip"), parts)
-        more = own if len(own) > 1 else ()
-        body = ast.For(own[0], over, ast.Script((body,)), more, span=span)
-    assert isinstance(body, ast.For)
-    return StagedLoop(body, names=tuple(names))
+        over.append(parts[0] if len(own) == 1 else ast.Call(ast.Variable("zip"), parts))
+    return StagedLoop(
+        ast.Comprehension(value, tuple(names), tuple(over), condition, False, span=span)
+    )
 
 
-def collected_type(unit: Unit, names: UnitNames) -> np.dtype:
-    """The type of the values that a loop collects. Raises NotStaged for what is no number."""
+def types_collected(unit: Unit, units: Units) -> list[Type]:
+    """The types of the values of all comprehensions of a unit, which was made for `units.types`. Raises
+    FinchError if they are as expected, and what is on numbers is wrong."""
     from finchlang.functions.unit_rules import types_of
+    from finchlang.operators.body_rules import BodyNames
 
-    value = next((number for key, number in names.numbers.items() if key[1] == VALUE), "")
-    type = types_of(unit, names.formats)[0].get(value)
-    if type is None or isinstance(type, PairType):
+    names, fault = BodyNames(), None
+    try:
+        types_of(unit, units.names.formats, names)
+    except FinchError as error:  # perhaps since another type was expected
+        fault = error
+    pairs = zip(units.collected, units.types, strict=False)
+    found = [names.types.get(number, type) for number, type in pairs]
+    if any(isinstance(type, PairType) for type in found):
         raise NotStaged("the values are no numbers", unit.span)
-    return type.dtype
+    if fault is not None and found == units.types:
+        raise fault
+    return found
 
 
 def step_of(loop: StagedLoop, left: FinchRange | None) -> int | None:

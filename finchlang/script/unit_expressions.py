@@ -28,6 +28,7 @@ class UnitExpressions(UnitTensors):
 
     #: emits the body of a function in place of a call
     call: Callable[[FinchFunction, list[Any], dict[str, Any], Span | None], Any]
+    comprehension: Callable[[ast.Comprehension], Any]
 
     def value(self, node: ast.Node) -> Any:
         match node:
@@ -46,6 +47,8 @@ class UnitExpressions(UnitTensors):
                 return self.made(self.evaluated(node), node.span)
             case ast.Subscript():
                 return self.entry(node)
+            case ast.Comprehension():
+                return self.comprehension(node)
             case ast.KernelNode():
                 return self.kernel(node)
             case loop_ir.SlotSize() | loop_ir.ScalarValue():
@@ -217,7 +220,6 @@ WORDS: dict[type, str] = {
     ast.Range: "a range",
     ast.Function: "a definition of a function",
     ast.Macro: "a macro",
-    ast.Comprehension: "a comprehension",
     ast.Broadcast: "a call for each element",
     ast.Lambda: "a function without a name",
     ast.Typed: "a declared type",

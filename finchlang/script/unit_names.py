@@ -92,15 +92,17 @@ class GivenName:
     meaning: Any
     #: whether a function owns it, where the language's own names mean nothing
     is_local: bool = False
+    is_read: bool = False
     #: the number or slot of the unit that it is, and the number that tells whether it has a value
     result: str = ""
     flag: str = ""
 
 
 #: names that scripts cannot have: of the entries that a loop is over, as arrays, and the place in them, and
-#: of the values that it collects, their count and the last one, and of the function that gives them
-ENTRIES, PLACE, FOUND, COUNT, VALUE, MAPPED = (
-    *("entries ", "a place", "all values", "a count", "a value", "a function"),
+#: of the values of a comprehension, with room for more, their count and the last one, and of the function
+#: that gives them
+ENTRIES, PLACE, FOUND, ROOM, COUNT, VALUE, MAPPED = (
+    *("entries ", "a place", "all values", "a room", "a count", "a value", "a function"),
 )
 #: the number that tells whether a `return` in the loop was come to
 RETURNED = "is_returned"
@@ -118,8 +120,12 @@ class UnitNames:
         self.formats: dict[str, Any] = {}
         self.kinds: dict[str, Any] = {}  # of the slots that are given
         self.made: list[str] = []
+        self.arrays: set[str] = set()  # those made that are arrays for the script
+        self.errors: list[NotStaged] = []  # unless types of comprehensions turn out otherwise
+        #: of names that are given arrays of the unit before they are read: the slots of these alone
+        self.own: dict[Key, str] = {}
         self.assigned: dict[Key, str] = {}  # numbers, in the order in which they are first assigned
-        #: for numbers that have no value before the loop: Booleans that tell whether they have one
+        #: for numbers, and slots in `own`, without a value before the loop: Booleans that tell of one
         self.flags: dict[str, str] = {}
         self.taken: set[str] = set()
         self.numbers: dict[Key, str] = {}
@@ -131,9 +137,8 @@ class UnitNames:
         """The names that the unit is given, with what tells their values afterwards."""
         for key, given in self.given.items():
             meaning = given.meaning
-            given.result = (
-                meaning.name if isinstance(meaning, SlotName) else self.numbers.get(key, "")
-            )
+            is_slot = isinstance(meaning, SlotName)
+            given.result = meaning.name if is_slot else self.own.get(key, self.numbers.get(key, ""))
             given.flag = self.flags.get(given.result, "")
         return [*self.given.values()]
 
@@ -188,21 +193,31 @@ class UnitNames:
             self.numbers[key] = self.fresh(key[1])
         return self.numbers[key]
 
-    def slot(self, level: Level, name: str) -> str:
+    def slot(self, level: Level, name: str, is_array: bool = False) -> str:
         """A slot of the unit's own that holds no tensor which has a name now."""
         used = {value.name for value in self.values.values() if isinstance(value, SlotName)}
+        used |= {*self.own.values()}
         free = (s for s in self.made if s not in used and self.formats[s] == level)
-        found = next(free, None) or self.fresh(name)
+        alike = (s for s in free if (s in self.arrays) == is_array)
+        found = next(alike, None) or self.fresh(name)
         if found not in self.formats:
             self.made.append(found)
             self.formats[found] = level
+            self.arrays |= {found} if is_array else set()
         self.values[0, found] = SlotName(found)  # before it has a name, no other is made there
         return found
+
+    def is_array(self, slot: str) -> bool:
+        """Whether a slot is that of an array, not of a tensor."""
+        kind = self.kinds.get(slot, args.TENSOR)
+        return slot in self.arrays or kind not in (args.TENSOR, args.SCALAR)
 
     def meaning(self, name: str, frame: CallFrame | Environment, span: Span | None) -> Any:
         """What a name means. Raises NotStaged if it may have no value."""
         key = self.key(name, frame)
         found, given = self.values.get(key), self.given.get(key)
+        if given is not None and key not in self.own:
+            given.is_read = True
         is_absent = found is None and given is not None and given.meaning is ABSENT
         if is_absent and name in PREDEFINED and not self.given[key].is_local:
             return Static(PREDEFINED[name])
@@ -223,6 +238,9 @@ class UnitNames:
             self.emit(ast.Let((self.bound(key, span),), None, value, span=span))
             return self.values[key]
         given = self.given.get(key)
+        is_array = isinstance(value, SlotName) and value.name in self.arrays
+        if is_array and given is not None and not (given.is_read or key in self.numbers):
+            return self.put(key, given, value, span)
         if given is not None and given.meaning is ABSENT:
             raise NotStaged(f"`{key[1]}` has no value before the loop", span, True)
         if isinstance(value, tuple):
@@ -230,8 +248,33 @@ class UnitNames:
         self.values[key] = value
         return value
 
+    def put(self, key: Key, given: GivenName, value: SlotName, span: Span | None) -> SlotName:
+        """An array of the unit is bound to a name whose value before the loop is not looked at."""
+        format = self.formats[value.name]
+        if key not in self.own:
+            if isinstance(given.meaning, SlotName):
+                del self.kinds[given.meaning.name], self.formats[given.meaning.name]
+            given.meaning, slot = ABSENT, self.fresh(key[1])
+            self.own[key], self.flags[slot] = slot, self.fresh(f"{slot}_is_set")
+            self.made.append(slot)
+            self.arrays.add(slot)
+            self.formats[slot] = format
+        slot = self.own[key]
+        if value.name in {*self.own.values()} - {slot}:
+            raise NotStaged(f"`{key[1]}` and another name are one array", span)
+        if self.formats[slot] != format:
+            self.errors.append(NotStaged(f"the values of `{key[1]}` change their type", span))
+        elif value.name != slot:
+            self.emit(loop_ir.ExchangeSlots(value.name, slot, span=span))
+            self.emit(ast.Let((ast.Variable(self.flags[slot]),), None, ast.Literal(True)))
+        alike = [k for k, v in self.values.items() if v == value and k[0]]
+        self.values |= dict.fromkeys((key, *alike), SlotName(slot))
+        return SlotName(slot)
+
     def bound(self, key: Key, span: Span | None) -> ast.Variable:
         """The number that a name is from now on."""
+        if key in self.own:
+            raise NotStaged(f"`{key[1]}` is not always a value of the same kind", span)
         given, name = self.given.get(key), self.number(key)
         self.assigned.setdefault(key, name)
         if given is not None and given.meaning is ABSENT:
@@ -254,7 +297,9 @@ class UnitNames:
                     )
                 if self.formats[have.name] != self.formats[want.name]:
                     old, new = (self.formats[s.name] for s in (want, have))
-                    raise NotStaged(f"the format of {what} changes from {old} to {new}", span)
+                    message = f"the format of {what} changes from {old} to {new}"
+                    self.errors.append(NotStaged(message, span))
+                    del moves[have.name]
             elif not (want.is_same(have) if isinstance(want, Static) else want == have):
                 raise NotStaged(f"{what} is not always a value of the same kind", span)
         if len({*moves.values()}) < len(moves):
@@ -272,7 +317,7 @@ class UnitNames:
 
     def exchange(self, slot: str, other: str, span: Span | None) -> None:
         for name in (slot, other):
-            if self.kinds.get(name, args.TENSOR) not in (args.TENSOR, args.SCALAR):
+            if self.is_array(name) and not {slot, other} <= self.arrays - {*self.own.values()}:
                 raise NotStaged(f"`{name}` is an array, which cannot be exchanged", span)
         self.emit(loop_ir.ExchangeSlots(slot, other, span=span))
 

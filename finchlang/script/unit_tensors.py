@@ -11,7 +11,6 @@ from finchlang.algebra.laws import identity_of
 from finchlang.algebra.program_context import INIT
 from finchlang.base.errors import Span
 from finchlang.calls import substitute
-from finchlang.calls.arguments import SCALAR, TENSOR
 from finchlang.calls.environment import Environment
 from finchlang.calls.kernel import CallSite
 from finchlang.functions import unit as loop_ir
@@ -23,7 +22,7 @@ from finchlang.operators.operator_table import OPERATORS, operator
 from finchlang.script.functions import PREDEFINED, FinchFunction
 from finchlang.script.unit_names import CallFrame, NotStaged, SlotName, Static, UnitNames, size_mode
 from finchlang.syntax import nodes as ast, traversal as trees
-from finchlang.syntax.types import Bool, Int64, PairType, UInt64, promote, type_of_value
+from finchlang.syntax.types import Bool, Int64, PairType, Type, UInt64, promote, type_of_value
 from finchlang.syntax.user_function import Operation
 from finchlang.wrappers.masks import MaskValue
 
@@ -46,7 +45,12 @@ class UnitTensors:
     value: Callable[[ast.Node], Any]
 
     def __init__(
-        self, names: UnitNames, evaluate: Any, choices: Any, operation: Callable[..., Any]
+        self,
+        names: UnitNames,
+        evaluate: Any,
+        choices: Any,
+        operation: Callable[..., Any],
+        types: Sequence[Type] = (),
     ):
         self.names, self.choices, self.as_operation = names, choices, operation
         self.evaluate: Evaluate = evaluate
@@ -56,6 +60,9 @@ class UnitTensors:
         self.loops: list[tuple[Callable[[], Any], dict[Any, Any]]] = []
         self.within: list[ast.Function] = []  # the functions around
         self.calls = 0  # of functions, whose bodies stand in their place
+        #: of each comprehension the number that its values are, and the type that these are taken to have
+        self.collected: list[str] = []
+        self.types = [*types]
         self.is_lazy = False  # whether what is emitted now might not be run
 
     def meaning(self, name: str, span: Span | None) -> Any:
@@ -144,18 +151,22 @@ class UnitTensors:
 
     def copied(self, name: str, given: list[Any], span: Span | None) -> SlotName:
         slot, level = self.slot_of(given, span)
-        is_tensor = self.names.kinds.get(slot, TENSOR) in (TENSOR, SCALAR)
-        if not is_tensor or not isinstance(level, Level):
+        if self.names.is_array(slot) or not isinstance(level, Level):
             raise NotStaged(f"`{slot}` is an array, and so is its copy", span)
         sizes = [loop_ir.SlotSize(slot, mode, span=span) for mode in range(level.order)]
         return self.make(level, tuple(sizes), span, slot)
 
     def make(
-        self, level: Level, sizes: tuple[ast.Node, ...], span: Span | None, source: str = ""
+        self,
+        level: Level,
+        sizes: tuple[ast.Node, ...],
+        span: Span | None,
+        source: str = "",
+        is_array: bool = False,
     ) -> SlotName:
         """Emit a new tensor, of fill or with what another one has; gives its slot."""
         names = self.names
-        slot, tensor = names.slot(level, "made"), ast.Variable("made", span=span)
+        slot, tensor = names.slot(level, "made", is_array), ast.Variable("made", span=span)
         kept = tuple([self.kept(size) for size in sizes])
         stops = [ast.Variable(f"size{k + 1}", span=span) for k in range(len(kept))]
         numbers = [*zip([stop.name for stop in stops], kept, strict=True)]
@@ -296,6 +307,7 @@ class UnitTensors:
         site = CallSite(node, self.choices, self.as_operation)
         if substitute.inferring(node.program):
             raise NotStaged("a kernel infers a fill", node.span)
+        declared = {n.tensor for n in trees.walk(node.program) if isinstance(n, ast.Declare)}
         tensors, numbers, masks = [], [], dict[str, Any]()
         for name, variable in site.variables.items():
             try:
@@ -303,6 +315,10 @@ class UnitTensors:
             except NotStaged:
                 continue  # a name of the kernel's own, or an error
             if isinstance(found, SlotName):
+                if found.name in self.names.arrays and variable in declared:
+                    raise NotStaged(
+                        f"`{name}` is an array of the loop, and declared", variable.span
+                    )
                 tensors.append((name, found.name))
             elif isinstance(found, ast.Variable):
                 numbers.append((name, ast.Variable(found.name, span=variable.span)))
