@@ -245,8 +245,8 @@ class Resolve:
         if loop in self.open:
             return ()
         self.open.add(loop)
-        parts = self.dimension(loop.dimension) or self.dimension(loop.repeated)
-        if not parts:  # section 5.3: the dimension of the declared tensor, if there is no other
+        parts = self.own(loop) or self.written(loop, {loop})
+        if not parts and len(self.open) == 1:  # else it is asked by what may yet find others
             parts = _distinct(
                 _divided(affine.shifted(p, shift), count)
                 for (d, mode, shift, span), count in loop.writes
@@ -256,6 +256,25 @@ class Resolve:
         if not self.open:
             self.found[loop] = parts
         return parts
+
+    def own(self, loop: LoopFacts) -> Parts:
+        return self.dimension(loop.dimension) or self.dimension(loop.repeated)
+
+    def written(self, loop: LoopFacts, seen: set[Any]) -> Parts:
+        """Section 5.3: the dimension of the declared tensors that an index writes, if there is no other, by
+        what others find that write them. `seen` has the tensors and loops that were asked."""
+        found: list[ast.Extent] = []
+        for (declared, mode, shift, _), count in loop.writes:
+            if (declared, mode) in seen | self.open:
+                continue
+            seen.add((declared, mode))
+            for other, by, times in declared.writers[mode]:
+                if other not in seen | self.open:
+                    seen.add(other)
+                    sizes = self.own(other) or self.written(other, seen)
+                    whole = (_sized(affine.shifted(p, by), times) for p in sizes)
+                    found += (_divided(affine.shifted(p, shift), count) for p in whole)
+        return _distinct(found)
 
     def dimension(self, dimension: Dimension) -> Parts:
         # a tensor read several times is asked once, or chains of tensors would take time exponentially
