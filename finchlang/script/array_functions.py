@@ -101,15 +101,17 @@ def _transposed(array: lazy.Array) -> lazy.Array:
     return namespace.expand_dims(array, axis=0) if is_row else namespace.permute_dims(array)
 
 
-def _of_one_order(arrays: tuple[lazy.Array, ...], least: int = 0) -> list[lazy.Array]:
+def _alike(arrays: tuple[lazy.Array, ...], least: int = 0) -> list[lazy.Array]:
+    """Arrays with as many modes, and with their common type: NumPy has others."""
     order = max(least, *[len(array.shape) for array in arrays])
-    return [lazy.Array(widened(array.node, order)) for array in arrays]
+    type = reduce(types.promote, [array.node.values.type for array in arrays])
+    return [lazy.Array(lazy.converted(widened(array.node, order), type)) for array in arrays]
 
 
 def stacked(axis: int, *arrays: lazy.Array) -> lazy.Array:
     """Arrays side by side (axis 1) or one below the other (0); numbers and vectors get the modes of the
     others, vectors as columns. Raises FinchError "dimension"."""
-    parts = _of_one_order(arrays, axis + 1)
+    parts = _alike(arrays, axis + 1)
     check_stacked(axis, arrays)
     return namespace.concat(parts, axis=axis)
 
@@ -120,7 +122,7 @@ FUNCTIONS: dict[str, Callable[..., lazy.Array]] = {
     **{name: partial(along, namespace, name) for name in REDUCTIONS},
     **dict.fromkeys(("transpose", "adjoint"), _transposed),
     "permutedims": lambda array, order=None: namespace.permute_dims(array, axes_of(array, order)),
-    "kron": lambda *arrays: namespace.kron(*_of_one_order(arrays)),
+    "kron": lambda *arrays: namespace.kron(*_alike(arrays)),
     "hcat": partial(stacked, 1),
     "vcat": partial(stacked, 0),
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from finchlang.base.errors import FinchError
 from finchlang.calls.lazy_shape import TensorView, numpy_view
 from finchlang.script.containers import joined_vectors, split_string
+from finchlang.script.lazy_values import alike
 from finchlang.script.show import kind_of, repeated
 from finchlang.script.values import Builtins, FinchRange, is_array, is_number, shaped, whole
 from finchlang.syntax.nodes import Call, Extent, Literal, Node, Variable
@@ -59,6 +60,8 @@ def shape_function(name: str) -> Callable[..., Any]:
             if vector is not None:
                 return vector
             args = tuple(map(_array, args))
+            if args and all(isinstance(arg, np.ndarray) for arg in args):
+                return concatenated(_JOINED[name], args)
             if all(map(is_array, args)):
                 check_stacked(_JOINED[name], args)
         if len(args) == 2 and isinstance(args[1], tuple):  # sizes or modes as a tuple
@@ -77,8 +80,6 @@ def shape_function(name: str) -> Callable[..., Any]:
                 error.message = f"{kind_of(args[0])} has no shape {size_text(args[1:])}"
                 error.hint = "the number of entries stays; one size may be -1, for what is left"
             raise
-        if name in _JOINED and all(isinstance(arg, np.ndarray) for arg in args):
-            return _concatenated(_JOINED[name], args, view)
         modes = [arg for arg in args[1:] if type(arg) is int]
         found = numpy_view(name, args[0], modes, view.shape)
         return view if found is None else found
@@ -124,11 +125,12 @@ def _array(value: Any) -> Any:
     return np.array([value]) if is_number(value) else value
 
 
-def _concatenated(axis: int, arrays: tuple[np.ndarray, ...], view: TensorView) -> np.ndarray:
-    """The view of NumPy's arrays as an array of its own: in a loop, views would nest ever deeper."""
-    wide = [np.asarray(a).reshape(a.shape + (1,) * (view.order - a.ndim)) for a in arrays]
-    found = np.concatenate(wide, axis, dtype=view.dtype, casting="unsafe")
-    return np.asfortranarray(found)
+def concatenated(axis: int, arrays: Sequence[np.ndarray]) -> np.ndarray:
+    """Arrays side by side or one below the other, in memory of their own: views would nest ever deeper."""
+    check_stacked(axis, arrays)
+    order = max(axis + 1, *[array.ndim for array in arrays])
+    wide = [a.reshape(a.shape + (1,) * (order - a.ndim)) for a in alike("*", *arrays)]
+    return np.asfortranarray(np.concatenate(wide, axis))
 
 
 def _tensor(name: str, value: Any, values: dict[str, Any]) -> Node:

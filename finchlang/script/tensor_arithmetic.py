@@ -26,7 +26,7 @@ from finchlang.script.lazy_values import (
     is_row,
 )
 from finchlang.script.linear_algebra import identity_matrix
-from finchlang.script.shape_functions import check_stacked
+from finchlang.script.shape_functions import concatenated
 from finchlang.script.show import kind_of
 from finchlang.script.subscripts import ALL, dense_view, set_subscript
 from finchlang.script.whole_arrays import check_product, grid, no_match
@@ -286,7 +286,4 @@ def _joined(axis: int, parts: list[Any]) -> Any:
     if any(map(is_lazy, parts)):
         return lazily().stacked(axis, parts)
     arrays = [np.asarray(part) if data.is_number(part) else grid(part) for part in parts]
-    order = max(axis + 1, *[array.ndim for array in arrays])
-    wide = [array.reshape(array.shape + (1,) * (order - array.ndim)) for array in arrays]
-    check_stacked(axis, arrays)
-    return np.asfortranarray(np.concatenate(wide, axis))
+    return concatenated(axis, arrays)
