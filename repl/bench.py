@@ -12,10 +12,11 @@ from typing import Any, NamedTuple
 
 from finchlang.base.errors import FinchError
 from finchlang.calls.runner import KernelEvent, Observer, Runner
+from finchlang.script.show import table
 from finchlang.tensors.adopt import as_tensor
 
 from .counting_host import Place, iterations, shares
-from .report import duration, table
+from .report import duration
 
 #: the most timed calls of a kernel
 MOST = 10_000

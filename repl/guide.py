@@ -17,8 +17,8 @@ from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.tensors.adopt import as_tensor
 from finchlang.tensors.tensor import Scalar
 
+from .live_listing import WatchingHost
 from .tensor_picture import tensor_svg
-from .watching_host import WatchingHost
 
 #: the most rows and columns of a grid
 SIDE = 16

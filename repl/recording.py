@@ -25,7 +25,7 @@ from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.text.print import pretty
 
 from .guide import Chapters, Guide
-from .live_listing import GrowingHost
+from .live_listing import Enough, GrowingHost, WatchingHost
 from .notes import Notes
 from .sentences import LOOPLETS, by_step, is_nested, sentence
 from .trace_printer import (
@@ -36,7 +36,6 @@ from .trace_printer import (
     shown,
     spans_of,
 )
-from .watching_host import Enough, WatchingHost
 
 #: the most kernels of a page
 KERNELS = 40

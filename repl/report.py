@@ -8,10 +8,10 @@ import shutil
 import sys
 import textwrap
 import traceback
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
 from functools import partial
-from typing import Any, TextIO
+from typing import TextIO
 
 from finchlang.base.errors import FinchError, Note
 
@@ -116,14 +116,6 @@ def duration(seconds: float) -> str:
         if seconds >= size:
             return f"{seconds / size:.3g} {unit}"
     return f"{seconds * 1e9:.3g} ns"
-
-
-def table(rows: Iterable[Sequence[Any]], left: int = 1) -> str:
-    """Rows in columns; the first `left` columns to the left, the others to the right."""
-    texts = [[str(cell) for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
-    ways = [f"<{width}" if k < left else f">{width}" for k, width in enumerate(widths)]
-    return "\n".join("  ".join(map(format, row, ways)).rstrip() for row in texts)
 
 
 def coloured(text: str) -> str:

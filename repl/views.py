@@ -17,10 +17,9 @@ from finchlang.host.listing import text as listing
 from finchlang.host.recording import ResidualHost
 from finchlang.host.rewrite import everything
 from finchlang.native.jit import assembly_text, llvm_text
+from finchlang.script.show import table
 from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.text.print import pretty
-
-from .report import table
 
 
 class Passes(Observer):

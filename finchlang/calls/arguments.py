@@ -155,10 +155,6 @@ class _OfArray(Kind):
         return value
 
 
-class _OfCopiedArray(_OfArray):
-    is_copied = True
-
-
 def _array(value: np.ndarray) -> Argument:
     """A NumPy array: in place if it is aligned and contiguous in some order of its axes, else copied."""
     format, axes, shape, alignment = layout_of_array(value.dtype, value.shape, value.strides)
@@ -234,7 +230,8 @@ class _OfConverted(Kind):
 
 
 NUMBER, SCALAR, TENSOR = Kind(), _OfScalar(), _OfTensor()
-ARRAY, COPIED_ARRAY, MATRIX, CONVERTED = _OfArray(), _OfCopiedArray(), _OfMatrix(), _OfConverted()
+ARRAY, COPIED_ARRAY, MATRIX, CONVERTED = _OfArray(), _OfArray(), _OfMatrix(), _OfConverted()
+COPIED_ARRAY.is_copied = True
 
 #: Of a large matrix, COMPARED indices are compared with their copy at a call and the next ones at the next
 #: call, which takes 1 to 4 us; the last LAST indices are compared at every call.

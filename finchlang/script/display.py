@@ -14,7 +14,7 @@ import numpy as np
 from finchlang.base.errors import FinchError, number_of
 from finchlang.base.paths import checked_path, replace_file
 from finchlang.script.picture import darkness, picture, spy_text, write_spy
-from finchlang.script.show import SMALL, entry, kind_of, show
+from finchlang.script.show import SMALL, entry, kind_of, show, table
 from finchlang.tensors.adopt import as_tensor
 from finchlang.tensors.array_base import size_text
 from finchlang.tensors.storage_report import LevelUse, measure
@@ -38,7 +38,8 @@ def display_text(value: Any) -> str:
     if tensor is None or isinstance(tensor, Scalar) or tensor.order == 0:
         return show(value if tensor is None else tensor)
     levels = measure(tensor)
-    lines = [summary(tensor, levels), *_table([HEADINGS, *map(_row, count(), levels)])]
+    rows = table([HEADINGS, *map(_row, count(), levels)])
+    lines = [summary(tensor, levels), *rows.split("\n")]
     for position, use in enumerate(levels):
         if use.arrays and max(map(len, use.arrays.values())) <= LISTED:
             lines[position + 2] += "".join(f"  {n} = {_entries(a)}" for n, a in use.arrays.items())
@@ -73,12 +74,6 @@ def _row(depth: int, use: LevelUse) -> tuple[str, ...]:
     modes = ", ".join(map(str, use.modes))
     size = size_text(use.sizes) if use.sizes else ""
     return (indent + label, modes, size, str(use.fibers), str(use.bytes))
-
-
-def _table(rows: list[tuple[str, ...]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    first, *others = widths
-    return ["  ".join([row[0].ljust(first), *map(str.rjust, row[1:], others)]) for row in rows]
 
 
 def _entries(array: np.ndarray) -> str:

@@ -221,11 +221,7 @@ class Evaluator(Calls):
         loops, loop = self.loops, StagedLoop(node)
 
         def repeat(env: Environment) -> None:
-            if loops is None:
-                while holds(env) and goes_on(env):
-                    pass
-                return
-            run = loops.begin(loop, None)
+            run = None if loops is None else loops.begin(loop, None)
             while run is None or run.rest(env, 0) != OVER:
                 if not (holds(env) and goes_on(env)):
                     return

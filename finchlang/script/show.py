@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import starmap
 from typing import Any
 
@@ -186,3 +186,11 @@ def _array(array: np.ndarray) -> str:
     choices: Any = {"precision": Format.digits + 4, "threshold": 0 if many else WHOLE}
     shown = np.array2string(array, formatter=formatter, **choices)
     return shown.replace("inf", "Inf").replace("nan", "NaN")
+
+
+def table(rows: Iterable[Sequence[Any]], left: int = 1) -> str:
+    """Rows in columns; the first `left` columns to the left, the others to the right."""
+    texts = [[str(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+    ways = [f"<{width}" if k < left else f">{width}" for k, width in enumerate(widths)]
+    return "\n".join("  ".join(map(format, row, ways)).rstrip() for row in texts)
