@@ -7,6 +7,7 @@ from collections.abc import Hashable, Iterator
 from functools import reduce
 from typing import Any
 
+from finchlang.algebra.expression_types import type_of
 from finchlang.algebra.program_context import ONE, call, is_call, mask_name, mask_sizes, size_extent
 from finchlang.base.errors import FinchError
 from finchlang.host.construct import const
@@ -20,15 +21,20 @@ Source = tuple[str, int, ast.Node] | ast.Extent | None
 
 
 def terms(node: ast.Node, sign: int = 1) -> Iterator[tuple[int, ast.Node]]:
-    """The terms of a sum, each with its sign."""
+    """The terms of a sum, each with its sign. A sum of small integers wraps around, and is a term."""
     row = operator(node.op) if isinstance(node, ast.Call) else None
-    if isinstance(node, ast.Call) and row is not None and row.translates:
+    if isinstance(node, ast.Call) and row is not None and row.translates and _is_wide(node):
         *first, last = node.args
         for arg in first:
             yield from terms(arg, sign)
         yield from terms(last, sign if row.commutative else -sign)
     else:
         yield sign, node
+
+
+def _is_wide(node: ast.Node) -> bool:
+    type = type_of(node)
+    return type is None or type.bits == 64
 
 
 def total(parts: list[tuple[int, ast.Node]]) -> ast.Node:

@@ -31,8 +31,9 @@ from finchlang.wrappers.masks import MaskValue
 #: script's name is bound to; FORMAT what a kernel is compiled for (a Level or Swizzled, the type of a
 #: number, the mask itself, the template of a view); SHAPE, ARRAYS and COUNTERS of a tensor are as in
 #: its Memory; OWNER is the object that has them: two arguments with the same owner are the same
-#: tensor; START and STOP are the addresses of the first byte and of the one after the last of memory
-#: that others may have too (0 and 0 if there is none); KIND says how results are taken over.
+#: tensor; of a number it is one of Python; START and STOP are the addresses of the first byte and of the
+#: one after the last of memory that others may have too (0 and 0 if there is none); KIND says how
+#: results are taken over.
 Argument = tuple[
     Any, Any, tuple[int, ...], Sequence[np.ndarray], tuple[Any, ...], Any, int, int, "Kind"
 ]
@@ -353,9 +354,9 @@ def _other(value: Any) -> Argument | None:
     if isinstance(type_of_number, PairType):
         raise FinchError("type", "a kernel takes a pair from a Scalar or a tensor, not from a name")
     if type_of_number is not None:
-        if isinstance(value, np.generic):  # NumPy's would warn where it wraps around
-            value = type_of_number.wrap(value)
-        return value, type_of_number, (), (), (), value, 0, 0, NUMBER
+        # NumPy's numbers would warn where they wrap around
+        held = type_of_number.wrap(value) if isinstance(value, np.generic) else value
+        return value, type_of_number, (), (), (), held, 0, 0, NUMBER
     if is_scipy(value):
         MAKERS[type(value)] = _matrix
         return _matrix(value)

@@ -328,7 +328,7 @@ class KernelAtSite:
         """The tensors and the numbers among the arguments of the site."""
         if not self.kernel.numbers:
             return self._tensors(arguments), ()
-        return self._tensors(arguments), [a[args.VALUE] for a in self._numbers(arguments)]
+        return self._tensors(arguments), [a[args.OWNER] for a in self._numbers(arguments)]
 
     def run(
         self, arguments: Given, environment: Environment, engine: str, tracer: Tracer | None = None

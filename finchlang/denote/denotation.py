@@ -26,7 +26,7 @@ from finchlang.denote.index_modifiers import summands
 from finchlang.denote.numpy_operators import COMPARISONS, MEANINGS, Meaning, apply, common, is_kept
 from finchlang.denote.references import Named, Places, needed
 from finchlang.denote.shape_arithmetic import Bounds, tensors_of
-from finchlang.denote.typed_values import Failed, Number, convert, number
+from finchlang.denote.typed_values import Failed, Number, convert, integer, number
 from finchlang.syntax import nodes as ast, traversal as trees, types
 from finchlang.syntax.user_function import Operation
 
@@ -365,11 +365,7 @@ class Denotation(Places):
         value = needed(self.value(node, env), node)
         if value is ast.MISSING:
             raise FinchError("type", "a number is needed here, which is `missing`", node.span)
-        if not isinstance(value, Number) or not value.is_integer:
-            raise FinchError("type", "a bound of an extent must be an integer", node.span)
-        if value.value >= 1 << 63:
-            raise FinchError("bounds", f"{value.value} is too large for an index", node.span)
-        return int(value.value)
+        return int(integer(value, node, "a bound of an extent").value)
 
 
 def fits_in(value: Any, type: types.Type) -> bool:

@@ -10,6 +10,7 @@ from typing import Any
 from finchlang.base.errors import FinchError
 from finchlang.denote.index_modifiers import check_count, summands, unwrap
 from finchlang.denote.shape_arithmetic import Bounds, infer, tensors_of
+from finchlang.denote.typed_values import number
 from finchlang.syntax import nodes as ast, traversal as trees
 
 #: by name: a number, `missing`, an extent (start, stop), or None while that is not known
@@ -225,14 +226,17 @@ class Equations:
         found = [(s, n) for s, n in summands(index) if isinstance(n, ast.Index)]
         if len(found) != 1 or found[0][0] != 1:
             return
-        (_, name), shift = found[0], 0
+        name = found[0][1]
         dimension = indices.get(name.name)
         if dimension is None:
             return  # the index of a loop around the region, whose dimension is known
         try:
-            for sign, term in summands(index):
-                if term is not name:
-                    shift += sign * self.semantics.whole(term, env)
+            first = env | {name.name: number(0)}
+            if self.semantics.value(index, first).value.dtype.kind == "u":
+                return  # the sum is no shift: it is unsigned, and wraps around
+            for _, term in summands(index):
+                self.semantics.whole(term, first)
+            shift = self.semantics.whole(index, first)
         except Late:
             return
         if not isinstance(dimension, Repeated):

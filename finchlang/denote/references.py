@@ -16,7 +16,7 @@ from finchlang.denote.extents import Environment, Late
 from finchlang.denote.index_modifiers import MASKS, AccessedMode, check_count, is_mask, unwrap
 from finchlang.denote.numpy_operators import apply, common
 from finchlang.denote.shape_arithmetic import Bounds, is_operator
-from finchlang.denote.typed_values import Failed, Number, convert, number
+from finchlang.denote.typed_values import Failed, Number, convert, integer, number
 from finchlang.syntax import nodes as ast
 
 _TIMES = ast.Variable("*")
@@ -154,10 +154,7 @@ class Places:
         i = needed(self.value(mode.index, env), mode.index)
         if i is ast.MISSING:
             return None
-        if not isinstance(i, Number) or not i.is_integer:
-            raise FinchError("type", "an index must be an integer", mode.index.span)
-        if i.value >= 1 << 63:
-            raise FinchError("bounds", f"{i.value} is too large for an index", mode.index.span)
+        integer(i, mode.index, "an index")
         for index, window, permissive, _ in mode.windows:
             room, at = (1, self.room(window, env)), self.value(index, env)
             if not self.is_inside(at, room, permissive, f"in a window of {name}", index):

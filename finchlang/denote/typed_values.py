@@ -8,6 +8,7 @@ import numpy as np
 
 from finchlang.base.errors import FinchError
 from finchlang.base.records import record
+from finchlang.syntax.nodes import Node
 from finchlang.syntax.types import Type, type_of_value
 
 
@@ -33,6 +34,15 @@ class Failed:
 
     error: FinchError
     value: Any  # any value of the type that the result would have
+
+
+def integer(value: Any, node: Node, what: str) -> Number:
+    """A value that an Int64 holds, as all indices are."""
+    if not isinstance(value, Number) or not value.is_integer:
+        raise FinchError("type", f"{what} must be an integer", node.span)
+    if value.value >= 1 << 63:
+        raise FinchError("bounds", f"{value.value} is too large for an index", node.span)
+    return value
 
 
 def number(value: Any, type: Type | None = None, is_structural: bool = False) -> Number:

@@ -12,7 +12,7 @@ from finchlang.base.errors import FinchError
 from finchlang.levels.level import Swizzled
 from finchlang.operators.operator_table import operator, referred
 from finchlang.syntax import nodes as ast, traversal as trees
-from finchlang.syntax.types import Type
+from finchlang.syntax.types import Int64, Type
 from finchlang.wrappers.masks import MASKS
 from finchlang.wrappers.wrappers import WRAPPERS
 
@@ -36,8 +36,11 @@ def _modifier(program: _Wrapperize, index: ast.Node) -> tuple[str, ast.Node, ast
     the index that is left. An offset `i + c` is one where c is constant in the loop of i."""
     if written := index_map.modifier(index):
         return written
-    found = list(affine.terms(index))
-    if len(found) < 2 or any(isinstance(n, ast.Access) for n in trees.walk(index)):
+    found = [
+        (s, n if type_of(n) == Int64 else ctx.call("Int64", n)) for s, n in affine.terms(index)
+    ]
+    has_elements = any(isinstance(n, ast.Access) for n in trees.walk(index))
+    if len(found) < 2 or type_of(index) != Int64 or has_elements:
         return None
     for n, (sign, i) in enumerate(found):
         shift = affine.total(found[:n] + found[n + 1 :])
