@@ -82,7 +82,7 @@ def getitem(x: Any, key: Any) -> lazy.Array:
     range, too many indices, lists that do not broadcast or a mask of another shape, TypeError for another
     kind of index."""
     arg = as_expression(x)
-    if is_mask(key) and not _order(key):
+    if is_mask(key) and not np.ndim(key):
         return along(
             lazy.Array(with_axes(arg, (0,), len(arg.shape) + 1)), {0: slice(0, int(bool(key)))}
         )
@@ -95,9 +95,9 @@ def in_each_axis(key: Any, order: int) -> list[Any]:
     Bool."""
     keys = list(key) if isinstance(key, tuple) else [key]
     for one in keys:
-        if is_mask(one) and not _order(one):
+        if is_mask(one) and not np.ndim(one):
             raise _no_index(one)
-    orders = [_order(k) if is_mask(k) else int(k is not None and k is not Ellipsis) for k in keys]
+    orders = [np.ndim(k) if is_mask(k) else int(k is not None and k is not Ellipsis) for k in keys]
     named, dots = sum(orders), [n for n, k in enumerate(keys) if k is Ellipsis]
     if len(dots) > 1 or named > order:
         raise IndexError(f"{named} indices of an array of {order} dimensions, or `...` twice")
@@ -270,10 +270,6 @@ def _where(mask: Any, shape: tuple[int, ...], axis: int) -> tuple[np.ndarray, ..
     coordinates, values = found.entries()
     rows = coordinates[:, values]
     return tuple(rows[:, np.lexsort(rows[::-1])])
-
-
-def _order(mask: Any) -> int:
-    return len(mask.shape if hasattr(mask, "shape") else np.shape(mask))
 
 
 def is_mask(key: Any) -> bool:
