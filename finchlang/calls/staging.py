@@ -31,7 +31,6 @@ from finchlang.levels.workspace import POLICIES
 from finchlang.native.compiled_kernel import NativeKernel
 from finchlang.native.jit import compile_for_copies, compile_residual
 from finchlang.normalize.pass_list import Normalized, normalize, stages
-from finchlang.normalize.passes.whole_copies import with_copies
 from finchlang.rules.base.state import State
 from finchlang.rules.table import rules
 from finchlang.syntax.nodes import Declare, Define, Node, Thaw, Value, Variable
@@ -85,10 +84,9 @@ class Staged:
 
     @cached_property
     def program(self) -> Node:
-        """The program that the rules run: the normal form with fills, spaces and whole copies."""
+        """The program that the rules run: the normal form with fills and spaces."""
         formats = self.normalized.formats
-        program = with_fills(self.normalized.program, formats)
-        return with_copies(with_spaces(program, formats), formats)
+        return with_spaces(with_fills(self.normalized.program, formats), formats)
 
     def passes(self) -> list[tuple[str, Node]]:
         """The program after each pass of normalisation."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 from finchlang.base.errors import FinchError
@@ -14,7 +14,7 @@ from finchlang.host.interface import Host, bit_length
 from finchlang.host.ir import Buffer, Expr
 from finchlang.levels import layout as lay, looplets as lp
 from finchlang.levels.element import Element
-from finchlang.levels.level import UPDATE, Dims, Fiber, Level, Storage
+from finchlang.levels.level import UPDATE, Dims, Fiber, Storage
 from finchlang.levels.sparse_coo import SparseCOO
 from finchlang.syntax.nodes import Node
 from finchlang.syntax.types import Int32, Int64
@@ -58,9 +58,6 @@ class Interleaved(SparseCOO):
             *((name, Int64) for name in ("first", "at", "end", "next")),
         ]
         return (*super().layout, *(lay.Loose(name, type) for name, type in buckets))
-
-    def takes(self, other: Level) -> bool:
-        return False
 
     def _arrays(self, store: Storage, name: str) -> tuple[Buffer, ...]:
         return tuple(store.buffers[f"{name}{k + 1}"] for k in range(self.number))
@@ -129,8 +126,13 @@ class Interleaved(SparseCOO):
             for array in stage:
                 host.grow(array, entries)
             self._each(host, store, b, put)
+
+            def move(array: Buffer, source: Buffer, k: Expr) -> None:
+                to = host.let(code.add(start, k), "to")
+                host.store(array, to, host.load(source, k, "v"))
+
             for array, source in zip(stored, stage, strict=True):
-                lay.copy_array(host, array, start, source, entries)
+                host.count(code.ZERO, code.sub(entries, 1), partial(move, array, source), "k")
 
         host.count(code.ZERO, code.sub(host.get(store.buckets), 1), bucket, "b")
         host.set(store.stored, host.get(total))

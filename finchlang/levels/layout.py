@@ -17,7 +17,6 @@ each item to a range of new items:
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import partial
 from itertools import takewhile
 from typing import Any, Protocol
 
@@ -333,56 +332,3 @@ def move(
 
         host.count(start, sub(stop, ONE), each, "q")
         host.store(array, add(target, 1), host.let(add(to, sub(stop, start)), "end"))
-
-
-# ------------------------------------------------------------------------------ copies of all fibers
-
-
-def alike(layout: Layout, other: Layout) -> bool:
-    """Whether `copied` can copy from the layout `other`."""
-    chain = [part for part in other if not isinstance(part, Loose)]
-    return [*map(type, layout)] == [*map(type, chain)] and Aside not in map(type, layout)
-
-
-def copied(
-    host: Host, store: Arrays, layout: Layout, source: Arrays, other: Layout, dims: Any, count: Expr
-) -> Expr:
-    """Copy the frozen fibers of `source` to the `count` fibers of `store`, which are empty and will be
-    written next. Gives the number of positions in the child."""
-    numbers: list[tuple[Cell, Expr]] = []
-    for part, like in zip(layout, other, strict=False):
-        if isinstance(part, Grid):
-            count = host.let(mul(count, part.cells(dims)), "count")
-            continue
-        assert isinstance(part, StoredArray) and isinstance(like, StoredArray)
-        array, content = store.buffers[part.name], source.buffers[like.name]
-        if isinstance(part, Offsets):
-            stored = host.load(content, count, "stored", Int64, lower=ZERO)
-            host.grow(array, host.let(add(count, 1), "end"))
-            if part.while_written == COUNTS:
-                host.count(ONE, count, partial(_count_again, host, array, content), "p")
-            else:
-                copy_array(host, array, ZERO, content, add(count, 1))
-            numbers.append((store.counters[part.counter], stored))
-            count = stored
-        else:
-            host.grow(array, count)
-            copy_array(host, array, ZERO, content, count)
-    for cell, number in numbers:
-        host.set(cell, number)
-    return count
-
-
-def _count_again(host: Host, counts: Buffer, offsets: Buffer, p: Expr) -> None:
-    before, behind = (host.load(offsets, q, "at", Int64, lower=ZERO) for q in (sub(p, 1), p))
-    host.store(counts, p, sub(behind, before))
-
-
-def copy_array(host: Host, to: Buffer, at: Expr, source: Buffer, count: Expr) -> None:
-    """to[at + k] = source[k] for k below `count`."""
-
-    def entry(k: Expr) -> None:
-        place = host.let(add(at, k), "to")
-        host.store(to, place, host.load(source, k, "v"))
-
-    host.count(ZERO, sub(count, 1), entry, "k")

@@ -276,22 +276,6 @@ class Level:
         """Set the value of a leaf, and the dirty bit."""
         raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
 
-    # -------------------------------------- copies of whole tensors (whole_copies.py)
-
-    def takes(self, other: Level) -> bool:
-        """Whether `take` accepts the storage of a tensor of the format `other`."""
-        if self.is_leaf:
-            return self == other and not self.counters
-        is_list = self.lists_entries and other.lists_entries or self.is_dense and other.is_dense
-        return is_list and lay.alike(self.layout, other.layout) and self.child.takes(other.child)
-
-    def take(self, host: Host, store: Storage, dims: Dims, source: Storage, count: Expr) -> None:
-        """Copy the frozen fibers of `source` to all `count` fibers, which are empty."""
-        other = source.level.layout
-        count = lay.copied(host, store, self.layout, source, other, dims, count)
-        if not self.is_leaf:
-            self.child.take(host, store.child, self.below(dims), source.child, count)
-
     # ------------------- for parents that merge equal subfibers when they are frozen (Table 4, buf)
 
     def equal(self, host: Host, store: Storage, dims: Dims, p: Expr, q: Expr) -> Expr:

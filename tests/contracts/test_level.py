@@ -11,22 +11,19 @@ compiled for these triples and one pair in four, among which each level stands a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import chain, islice, product
+from itertools import islice
 from typing import Any
 
 import numpy as np
 import pytest
 from every_format import TEXTS, fits
 from level_kernels import run
-from samples import tensor
-from stacks import LEVELS, PACKED, Stack, pairs, stack, triples
+from stacks import LEVELS, PACKED, Stack, pairs, triples
 
 from finchlang.base.errors import FinchError
 from finchlang.levels.sparse_hash import SparseHash
 from finchlang.native.compiler import compile_plainly
-from finchlang.tensors.formats import parse_format
 from finchlang.tensors.tensor import Tensor, mirrored_modes
 from finchlang.testing.grammar import LEVELS as GENERATED
 
@@ -186,36 +183,6 @@ def test_every_pair(format: str) -> None:
 @pytest.mark.parametrize("format", [*triples()])
 def test_triples(format: str) -> None:
     examine(format)
-
-
-def taken() -> Iterator[tuple[str, str]]:
-    """Formats of equal order of which the first takes the stored fibers of the second as they are."""
-    able = [t for t in TEXTS for f in stack("Element(0.0)", t) if (x := parse_format(f)).takes(x)]
-    depths = (1, 2, 3) if LEVELS == "all" else (1, 2)
-    texts = chain.from_iterable(product(able, repeat=depth) for depth in depths)
-    levels = [parse_format(f) for each in texts for f in stack("Element(0.0)", *each)]
-    for own, other in product(levels, levels):
-        if own != other and own.order == other.order and own.takes(other):
-            yield str(own), str(other)
-
-
-@pytest.mark.parametrize(("format", "source"), [*taken()])
-def test_fibers_of_other_formats(format: str, source: str) -> None:
-    """Copies from another format store the entries that copies one by one do, stored fills among them."""
-    stack = Stack(format)
-    for array in Stack(source).arrays():
-        A = tensor(array, parse_format(source), stores_fill=True)
-        twice = np.concatenate([array, array], stack.order - 1)
-        for value, expected in (("A", array), (f"concat({stack.order}, A, A)", twice)):
-            text = f"C .= 0\n{stack.loops(value + stack.place)}"
-            entries = []
-            for which in ("all", "paper"):
-                given = {"A": A, "C": stack.empty()}
-                found, _ = run(text, given, which, interpreted=False)
-                np.testing.assert_array_equal(found["C"].to_numpy(), expected)
-                entries.append(found["C"].entries())
-            for one, other in zip(*entries, strict=True):
-                np.testing.assert_array_equal(one, other)
 
 
 def test_generated_scripts_have_every_level() -> None:

@@ -174,12 +174,10 @@ def declare(machine: Machine, term: ast.Node, state: State) -> Step | None:
     ⟨⟨declare(tns', init', dims'...), t⟩⟩ → t'  ⟹
     ⟨declare(tns, init, dims), s⟩ → (e[mode(tns) ↦ update], t', d ∪ {tns})
 
-    The first premise is not in Fig 14: what is being updated has no storage to begin anew with. Where
-    init is a tensor of the same layout, tns takes what it has."""
+    The first premise is not in Fig 14: what is being updated has no storage to begin anew with."""
     if not isinstance(term, ast.Declare) or not all(map(is_ready_extent, term.dims)):
         return None
-    source = _source(term, state)
-    if source is None and not expressions.is_ready(term.init):
+    if not expressions.is_ready(term.init):
         return None
     fiber = _root(term.tensor, state)
     expect_mode(term.tensor, fiber, READ, term)
@@ -196,22 +194,11 @@ def declare(machine: Machine, term: ast.Node, state: State) -> Step | None:
     level.assemble(host, store, dims, code.ZERO, code.ZERO)
     for cell, size in zip(store.size_cells, dims, strict=True):
         host.set(cell, size)
-    if source is not None:
-        level.take(host, store, dims, source.store, code.ONE)
-    elif is_refill(term, fiber):
+    if is_refill(term, fiber):
         level.refill(host, store, dims, code.ONE, _init(term, fiber, state))
     new = replace(fiber, dims=dims, mode=UPDATE)
     after = state.with_tensors({term.tensor.name: new})
     return ast.EMPTY, replace(after, declared=state.declared | {term.tensor.name})
-
-
-def _source(term: ast.Declare, state: State) -> Fiber | None:
-    """The tensor that is declared as a copy of another: that other one, or None."""
-    if not isinstance(term.init, ast.Variable) or term.init.name not in state.tensors:
-        return None
-    fiber = _root(term.init, state)
-    expect_mode(term.init, fiber, READ, term)
-    return fiber
 
 
 #: more positions than any machine has memory for, and well below where Int64 wraps around

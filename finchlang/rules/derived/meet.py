@@ -176,18 +176,7 @@ class _Meeting:
         mask = next((x for x in self.nests if self._parts(x)), None)
         if mask is not None:
             return divided(self.machine, Context(self.term, (mask,)), self.state)
-        later = self._later()
-        if later is not None and self.lists[later] is None:
-            return divided(self.machine, Context(self.term, (self.nests[later],)), self.state)
         return self._met()
-
-    def _later(self) -> int | None:
-        """The only operand with a fill, where all others are always there: the loop is cut where it
-        begins and ends, which makes no combinations."""
-        filled = [k for k, fill in enumerate(self.fills) if fill is not None]
-        is_one = self.absent == absence.NEVER and len(filled) == 1
-        found = self.lists[filled[0]] if is_one else None
-        return filled[0] if is_one and not (found and found.are_points) else None
 
     def _led(self, alone: list[int]) -> absence.Where:
         """absent(E), of which operands that alone make it true are enough, if each of the others is at
@@ -565,7 +554,6 @@ class _Meeting:
             is_sure,
             passing,
             absent if over is None else over,
-            self._later(),
             exit,
         )
         self.host.loop(turn.is_left, turn.once())

@@ -53,8 +53,7 @@ class Turn:
     `at` is where the rest of the region begins, `stop` its last coordinate if entries may reach beyond it,
     `beyond` the coordinate after the region. `is_at_points`: something is done at points only. `is_sure`:
     the loop goes on only while all leaders but those `passing` have an entry, so that entries are read
-    without a test; else until none of them has any by the formula `over`, or NEVER. `later` is the only
-    operand that may begin after others, which are always there."""
+    without a test; else until none of them has any by the formula `over`, or NEVER."""
 
     machine: Machine
     state: State
@@ -69,7 +68,6 @@ class Turn:
     is_sure: bool
     passing: Set[int]
     over: Where
-    later: int | None
     exit: Exit
 
     @property
@@ -204,9 +202,6 @@ class Turn:
         """Do what is to be done from i to `stop`: over several coordinates for each part of a sum that may
         be there alone, and for all of them; else what is there is asked at each."""
         asked = {k: s for k, s in seen.items() if not s.is_certain(i)}
-        if self.later in asked:
-            self._before_and_after(seen, self.later, i, stop)
-            return
         is_wide = stop is not i and asked and self._are_numbers(asked.values())
         arms, certain = self._arms(asked, i) if is_wide else ([], set[int]())
         run = partial(self._run, seen, i, stop)
@@ -261,12 +256,6 @@ class Turn:
         fills = {id(s.nest): s.fill for k in away if (s := seen[k]).fill is not None}
         return simplify(put(self.term, fills, consume=True))
 
-    def _before_and_after(self, seen: Mapping[int, Seen], k: int, i: Expr, stop: Expr) -> None:
-        """Do what is to be done from i to `stop`, first without operand k, then with it."""
-        s = seen[k]
-        self._run(seen, i, minimum(stop, sub(s.first, 1)), set(), {k})
-        self._run(seen, greater(i, s.first), stop, {k})
-
     def _are_numbers(self, asked: Iterable[Seen]) -> bool:
         """Whether these operands have a number at each of several coordinates."""
         nests = {id(s.nest) for s in asked}
@@ -302,7 +291,7 @@ class Turn:
         s = seen[k]
         if s.is_point and self.is_uncut:
             return s.first
-        if k == self.later or at_most(s.first, i):
+        if at_most(s.first, i):
             return s.last
         return op("select", compare("le", s.first, i), s.last, sub(s.first, 1))
 
