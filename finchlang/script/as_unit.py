@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial, reduce
 from typing import Any
@@ -81,7 +81,8 @@ class Units(UnitExpressions):
                 by = given[0] if given else by
                 columns = sorted(n for n in around.scope.owned if n.startswith(ENTRIES))
                 columns = columns[-len(node.names or (node.variable,)) :]
-                self.turns(node, ast.Range(start, by, stop), [*map(_at_place, columns)])
+                items = tuple(map(_at_place, columns))
+                self.turns(node, Rounds(ast.Range(start, by, stop), items))
             case ast.Function(body=body):
                 self.statement(body, True)
             case ast.Comprehension():
@@ -352,47 +353,45 @@ class Units(UnitExpressions):
         return inside
 
     def count(self, node: ast.For) -> None:
-        before, around = len(self.frames), self.frame
-        source = node.iterable if isinstance(node.iterable, Rounds) else self.source(node.iterable)
-        self.turns(node, source.range, source.items)
+        before, around, over = len(self.frames), self.frame, node.iterable
+        self.turns(node, over if isinstance(over, Rounds) else self.rounds(over))
         self.leave_scopes(before, around)
 
-    def source(self, over: ast.Node) -> Rounds:
+    def rounds(self, over: ast.Node) -> Rounds:
         """What a loop is over, evaluated: a range, or the entries of arrays of one dimension, also by
         `enumerate`, `zip` or `eachindex`, which are given names."""
-        name, span = "", over.span
+        name, span, message = (
+            "",
+            over.span,
+            "the loop is over no range, and no array of one dimension",
+        )
         parts: tuple[ast.Node, ...] = (over,)
         match over:
-            case ast.Range(first, by, last):
-                return self.range(over, by or ast.Literal(1), first, last)
+            case ast.Range():
+                return self.range(over)
             case ast.Call(ast.Variable("enumerate" | "zip" | "eachindex") as op, args) if (
                 self.is_builtin(op)
             ):
                 parts, name = args, op.name
         if not parts or len(parts) > 1 and name != "zip":
-            raise NotStaged("the loop is over no range", span)
+            raise NotStaged(message, span)
         slots = [self.slot_of(value, span) for value in self.several(parts)]
-        for slot, format in slots:
-            if not self.names.is_array(slot) or level_of(format).order != 1:
-                raise NotStaged("the loop is over no range, and no array of one dimension", span)
+        if not all(self.names.is_array(slot) and level_of(f).order == 1 for slot, f in slots):
+            raise NotStaged(message, span)
         columns = [f"column {len(self.frames)} {k}" for k in range(len(slots))]
-        frame = self.enter(frozenset(columns))
-        self.names.values |= {
-            (id(frame), column): SlotName(slot)
-            for column, (slot, _) in zip(columns, slots, strict=True)
-        }
-        sizes: list[ast.Node] = [
-            loop_ir.SlotSize(slot, size_mode(format, 0), span=span) for slot, format in slots
-        ]
-        stop = reduce(partial(call, "min"), sizes)
+        frame, sizes = self.enter(frozenset(columns)), list[ast.Node]()
+        for column, (slot, format) in zip(columns, slots, strict=True):
+            self.names.values[id(frame), column] = SlotName(slot)
+            sizes.append(loop_ir.SlotSize(slot, size_mode(format, 0), span=span))
         place: ast.Node = ast.Variable(PLACE)
         items = [*map(_at_place, columns)]
         items = {"enumerate": [place, *items], "eachindex": [place]}.get(name, items)
+        stop = reduce(partial(call, "min"), sizes)
         return Rounds(ast.Range(ast.Literal(1), None, stop, span=span), tuple(items))
 
-    def range(self, over: ast.Range, *parts: ast.Node) -> Rounds:
-        found = [self.expression_of(part, over.span) for part in self.several(parts)]
-        step, start, stop = found
+    def range(self, over: ast.Range) -> Rounds:
+        parts = over.step or ast.Literal(1), over.start, over.stop
+        step, start, stop = [self.expression_of(p, over.span) for p in self.several(parts)]
         if not isinstance(step, ast.Literal):
             step = self.kept(step)
             is_step = call("!=", step, ast.Literal(0), span=over.span)
@@ -401,10 +400,8 @@ class Units(UnitExpressions):
             raise NotStaged("the step of the range is no integer but 0", over.span)
         return Rounds(ast.Range(start, over.step and step, stop, span=over.span), ())
 
-    def turns(self, node: ast.For, range: ast.Range, items: Sequence[ast.Node] = ()) -> None:
-        """A loop over a range whose ends are expressions on numbers; its names are `items`, if there are
-        some, in which PLACE is the number of the round."""
-        own = node.names or (node.variable,)
+    def turns(self, node: ast.For, rounds: Rounds) -> None:
+        own, items = node.names or (node.variable,), rounds.items
         if len(items or own[:1]) != len(own):
             raise NotStaged("the loop takes its values apart", node.span)
         names, around, counter = self.names, self.frame, PLACE if items else node.variable
@@ -419,7 +416,7 @@ class Units(UnitExpressions):
 
         body = self.repeated(node.body, node.span, before, begin)
         self.frame = around
-        names.emit(replace(node, variable=variable, iterable=range, body=body, names=()))
+        names.emit(replace(node, variable=variable, iterable=rounds.range, body=body, names=()))
 
     def comprehension(self, node: ast.Comprehension, may_be_empty: bool = False) -> SlotName:
         """A new array, which loops fill with the values; unless it may be empty, it is an error then."""
@@ -431,13 +428,13 @@ class Units(UnitExpressions):
         total: ast.Node = ast.Literal(1)
         loops = list[ast.For]()
         for each, iterable in zip(node.names, node.iterables, strict=True):
-            source = self.source(iterable)
-            start, stop = map(self.kept, (source.range.start, source.range.stop))
-            over = replace(source.range, start=start, stop=stop)
+            rounds = self.rounds(iterable)
+            start, stop = map(self.kept, (rounds.range.start, rounds.range.stop))
+            over = replace(rounds.range, start=start, stop=stop)
             steps = call("fld", call("-", stop, start), over.step or ast.Literal(1))
             total = call("*", total, call("max", call("+", steps, ast.Literal(1)), ast.Literal(0)))
-            more, parts = (each if len(each) > 1 else ()), replace(source, range=over)
-            loops.append(ast.For(each[0], parts, ast.Script(()), more, span=span))
+            more, known = (each if len(each) > 1 else ()), replace(rounds, range=over)
+            loops.append(ast.For(each[0], known, ast.Script(()), more, span=span))
         at, frame = len(self.collected), self.enter(frozenset((FOUND, ROOM, COUNT, VALUE)))
         self.collected.append("")
         self.types += [Bool] * (at == len(self.types))  # at first, as all operators take Bools

@@ -220,6 +220,7 @@ WORDS: dict[type, str] = {
     ast.Range: "a range",
     ast.Function: "a definition of a function",
     ast.Macro: "a macro",
+    ast.Comprehension: "a comprehension",
     ast.Broadcast: "a call for each element",
     ast.Lambda: "a function without a name",
     ast.Typed: "a declared type",

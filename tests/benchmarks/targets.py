@@ -125,6 +125,7 @@ RATIOS = {
     ("loop: BFS", "SciPy"): Target(1.5),
     ("loop: BFS", "SciPy, on RMAT"): Target(0.8),
     ("loop: Bellman-Ford", "expert C"): Target(2.0),
+    ("loop: Bellman-Ford", "C of the same rounds"): Target(2.0),
     ("loop: Bellman-Ford", "SciPy, on RMAT"): Target(1.0),
     ("loop: PageRank", "loop over SciPy"): Target(0.1),
     ("loop: components", "loop over SciPy"): Target(0.1),

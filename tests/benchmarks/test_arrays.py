@@ -212,7 +212,9 @@ def query(tables, kept):
             place = f"x{n}.{column}"
             on += [f"{known[index]} = {place}"] if index in known else []
             known.setdefault(index, place)
-        lines.append(f"JOIN {table[:-2]} x{n} ON {' AND '.join(on)}" if n else f"FROM {table[:-2]} x0")
+        lines.append(
+            f"JOIN {table[:-2]} x{n} ON {' AND '.join(on)}" if n else f"FROM {table[:-2]} x0"
+        )
     total = f"SUM({' * '.join(f'x{n}.v' for n in range(len(tables)))}) total"
     by = f" GROUP BY {known[kept]}" if kept else ""
     return f"SELECT {f'{known[kept]}, ' if kept else ''}{total} {' '.join(lines)}{by}"

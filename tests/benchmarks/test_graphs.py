@@ -320,12 +320,12 @@ def graphblas_paths(A, source, expected):
     return search
 
 
-def expert_paths(A, source, expected):
+def expert_paths(A, source, expected, name="bellman_ford"):
     n = A.shape[0]
     distance, parent = np.zeros(n), np.zeros(n, np.int32)
-    work = np.zeros(n, np.int32), np.zeros(n, np.int32), np.zeros(n, np.uint8)
+    work = np.zeros(n, np.int32), np.zeros(n, np.int32), np.zeros(n, np.uint8), np.zeros(n)
     arrays = A.indptr, A.indices, A.data, distance, parent, *work
-    call = expert("graphs", "bellman_ford", n, source, *arrays)
+    call = expert("graphs", name, n, source, *arrays)
     if call is not None:
         call()
         reached = np.where(distance < 1e300, distance, np.inf)

@@ -47,6 +47,7 @@ def path(n):
 GRAPHS = {
     **{f"RMAT {scale}": lambda scale=scale: rmat(scale, 8, 1) for scale in (8, 10, 12, 14)},
     "grid 300 x 300": lambda: grid(300, 300, 1),
+    "grid 100 x 100": lambda: grid(100, 100, 1),
     "grid 30 x 30": lambda: grid(30, 30, 1),
     "path of 10,000": lambda: path(10_000),
     "star of 10,000": lambda: star(10_000),
@@ -106,6 +107,7 @@ def test_bellman_ford(meter, name):
     check_paths(A, session["D"].to_numpy(), session["P"].to_numpy() - 1, source, expected)
     others = {
         "expert C": expert_paths(A, source, expected),
+        "C of the same rounds": expert_paths(A, source, expected, "bellman_ford_rounds"),
         scipy_name(name): lambda: shortest_path(A, indices=source, return_predecessors=True),
     }
     if A.shape[0] <= 1024:

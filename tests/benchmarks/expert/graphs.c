@@ -166,3 +166,52 @@ void bellman_ford(i64 n, i64 source, const i32 *restrict ptr, const i32 *restric
         count = found;
     }
 }
+
+/* The same in rounds, in which no distance of the round is read, as Finch'25 Fig 24 has it: `last` has the
+   distances before a round. The parents are found behind the rounds. */
+void bellman_ford_rounds(i64 n, i64 source, const i32 *restrict ptr, const i32 *restrict idx,
+                         const double *restrict length, double *restrict distance,
+                         i32 *restrict parent, i32 *queue, i32 *other, uint8_t *restrict queued,
+                         double *restrict last)
+{
+    i64 count = 1;
+    for (i64 i = 0; i < n; i++) {
+        distance[i] = last[i] = 1e300;
+        parent[i] = -1;
+    }
+    memset(queued, 0, n);
+    distance[source] = last[source] = 0;
+    queue[0] = (i32)source;
+    while (count > 0) {
+        i64 found = 0;
+        for (i64 q = 0; q < count; q++) {
+            const i32 j = queue[q];
+            for (i32 e = ptr[j]; e < ptr[j + 1]; e++) {
+                const i32 i = idx[e];
+                const double d = last[j] + length[e];
+                if (d < last[i]) {
+                    if (d < distance[i])
+                        distance[i] = d;
+                    if (!queued[i]) {
+                        queued[i] = 1;
+                        other[found++] = i;
+                    }
+                }
+            }
+        }
+        for (i64 q = 0; q < found; q++) {
+            last[other[q]] = distance[other[q]];
+            queued[other[q]] = 0;
+        }
+        i32 *t = queue;
+        queue = other;
+        other = t;
+        count = found;
+    }
+    parent[source] = (i32)source;
+    for (i64 j = 0; j < n; j++)
+        if (distance[j] < 1e300)
+            for (i32 e = ptr[j]; e < ptr[j + 1]; e++)
+                if (parent[idx[e]] < 0 && distance[j] + length[e] == distance[idx[e]])
+                    parent[idx[e]] = (i32)j;
+}
