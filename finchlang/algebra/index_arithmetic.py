@@ -14,6 +14,7 @@ from finchlang.host.construct import const
 from finchlang.operators.build import LARGEST
 from finchlang.operators.operator_table import OPERATORS, operator
 from finchlang.syntax import nodes as ast, traversal as trees
+from finchlang.syntax.types import Int64
 
 ZERO = ast.Literal(0)
 #: where a mode's extent comes from: (tensor, its mode from 0, shift); an extent; None if that is not known
@@ -23,18 +24,14 @@ Source = tuple[str, int, ast.Node] | ast.Extent | None
 def terms(node: ast.Node, sign: int = 1) -> Iterator[tuple[int, ast.Node]]:
     """The terms of a sum, each with its sign. A sum of small integers wraps around, and is a term."""
     row = operator(node.op) if isinstance(node, ast.Call) else None
-    if isinstance(node, ast.Call) and row is not None and row.translates and _is_wide(node):
+    is_wide = row is not None and (type_of(node) or Int64).bits == Int64.bits
+    if isinstance(node, ast.Call) and row is not None and row.translates and is_wide:
         *first, last = node.args
         for arg in first:
             yield from terms(arg, sign)
         yield from terms(last, sign if row.commutative else -sign)
     else:
         yield sign, node
-
-
-def _is_wide(node: ast.Node) -> bool:
-    type = type_of(node)
-    return type is None or type.bits == 64
 
 
 def total(parts: list[tuple[int, ast.Node]]) -> ast.Node:

@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.algebra.index_arithmetic import times
-from finchlang.algebra.program_context import ONE, call
+from finchlang.algebra.program_context import ONE
 from finchlang.base.errors import Bug, FinchError
 from finchlang.base.late import late
 from finchlang.base.records import record
@@ -144,10 +143,6 @@ class _Sizes:
             self.products.append(self.functions(*[size(p.value) for p in args[1:]]))
         elif name == "broadcast":
             self.products.append(self.functions(args[2]))
-        elif name == "split" and args[3:] in ((), (ast.Literal(True),)):
-            n = size(args[1].value)
-            rest = call("div", n, call("max", args[2], ONE))
-            self.equal.append((_AGREE, self.functions(n, times(args[2], rest))))
         elif name == "window":
             for mode, part in enumerate(args[1:], 1):
                 if isinstance(part, ast.Extent):

@@ -144,7 +144,7 @@ class Arguments:
         """Require that parts of a size make up the whole."""
         n, m = getattr(whole, "value", None), getattr(size, "value", None)
         if n is None or m is None:
-            self.agree(ctx.call("%", whole, size), affine.ZERO)
+            self.agree(whole, ctx.call("-", whole, ctx.call("%", whole, size)))
         elif n % m:
             message = f"a dimension of size {n} does not split into parts of size {m}"
             raise FinchError("dimension", message, self.span)

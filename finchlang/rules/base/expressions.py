@@ -269,12 +269,12 @@ def _as_index(expr: Expr, node: ast.Node, state: State) -> Expr:
 
 
 def _of_sizes(extent: ast.Node, other: ast.Node) -> tuple[str, tuple[ast.Node, ...]] | None:
-    """The message where 1:n meets 1:max(n, least), or 1:n % m meets 1:0, and the sizes in it; else None."""
+    """The message where 1:n meets 1:max(n, least), or 1:(n - n % m), and the sizes in it; else None."""
     match extent, other:
         case ast.Extent(_, n), ast.Extent(_, ast.Call(op, (m, ast.Literal(least)))) if m == n:
             if (row := operator(op)) is not None and row.is_greatest:
                 return f"a size is {least} or more, not {{}}", (n,)
-        case ast.Extent(_, ast.Call(op, (n, m))), ast.Extent(_, ast.Literal(0)):
+        case ast.Extent(_, n), ast.Extent(_, ast.Call(_, (k, ast.Call(op, (_, m))))) if k == n:
             if (row := operator(op)) is not None and row.right_idempotent and row.undefined:
                 return "a dimension of size {} does not split into parts of size {}", (n, m)
     return None
