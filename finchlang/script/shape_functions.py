@@ -9,6 +9,7 @@ import numpy as np
 
 from finchlang.base.errors import FinchError
 from finchlang.calls.lazy_shape import TensorView, numpy_view
+from finchlang.normalize.shapes.shape_table import OPERATORS
 from finchlang.script.containers import joined_vectors, split_string
 from finchlang.script.lazy_values import alike
 from finchlang.script.show import kind_of, repeated
@@ -16,15 +17,7 @@ from finchlang.script.values import Builtins, FinchRange, is_array, is_number, s
 from finchlang.syntax.nodes import Call, Extent, Literal, Node, Variable
 from finchlang.tensors.array_base import size_text
 
-#: the shape operators, by name
-_NAMES = (
-    *("collapse", "split", "concat", "cat", "vcat", "hcat", "stack", "block", "slice"),
-    *("broadcast", "reshape", "flatten", "vec", "repeat", "tile", "roll", "flip", "expand_dims"),
-    *("squeeze", "permute_dims", "permutedims", "diagonal", "kron", "tril", "triu"),
-)
-#: those that take several tensors, with the place of the first
-_SEVERAL = {"concat": 1, "cat": 1, "stack": 1, "block": 1, "vcat": 0, "hcat": 0, "kron": 0}
-#: those of them that have a meaning for strings, too
+#: the shape operators that have a meaning for strings, too
 _OF_STRINGS: dict[str, Callable[..., Any]] = {
     "split": split_string,
     "repeat": lambda string, count: repeated(string, whole(count, "how often")),
@@ -39,7 +32,8 @@ _SIZES = {"split": 1, "broadcast": 1, "repeat": 1, "tile": 1, "roll": 1}
 def shape_function(name: str) -> Callable[..., Any]:
     """The function of a script for a shape operator. It returns a lazy view, or a NumPy view if there is
     one of a NumPy array, and raises FinchError "type" or "dimension" for wrong arguments at once."""
-    first, takes_all = _SEVERAL.get(name, 0), name in _SEVERAL
+    parts = OPERATORS[name].form.rstrip(")").partition("(")[2].split(", ")
+    first, takes_all = parts.index("A"), "B" in parts
 
     def made(*args: Any, dims: Any = None, inner: Any = (), outer: Any = ()) -> Any:
         if name == "repeat" and len(args) == 1 and (inner, outer) != ((), ()):
@@ -186,5 +180,5 @@ def _repeated(value: Any, inner: Any, outer: Any) -> Any:
 
 
 FUNCTIONS = Builtins()
-for _name in _NAMES:
+for _name in OPERATORS:
     FUNCTIONS.add(_name, shape_function(_name))
