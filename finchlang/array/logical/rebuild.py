@@ -390,8 +390,13 @@ class LogicalPlanner:
     ) -> lazy.Expression:
         """The node of factors reduced to labels, with scalars beside the smallest factor."""
         own = {label for _, labels in factors for label in labels if label is not None}
-        reduced = sorted(own - {*kept})
-        order = (*kept, *reduced)
+        order = (*kept, *sorted(own - {*kept}))
+        for factor in factors:  # in the order of one that has all, so that equal reductions are one
+            known = tuple([label for label in factor.labels if label is not None])
+            is_whole = len(known) == len(order) and {*known} == {*order}
+            if is_whole and [label for label in known if label in kept] == [*kept]:
+                order = known
+                break
         found: lazy.Expression | None = None
         for expr, labels in sorted(factors, key=lambda part: (part.labels != (), len(part.labels))):
             view = expr
@@ -406,9 +411,8 @@ class LogicalPlanner:
                 found = product(times.undone_by if divides else form.times, found, scalar)
             scalars = []
         assert found is not None
-        if not reduced:
-            return found
-        return lazy.Reduce(form.total, found, tuple(range(len(kept), len(order))))
+        axes = tuple([k for k, label in enumerate(order) if label not in kept])
+        return lazy.Reduce(form.total, found, axes) if axes else found
 
 
 def product(op: Any, *args: lazy.Expression) -> lazy.Expression:
