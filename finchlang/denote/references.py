@@ -243,7 +243,10 @@ class Places:
     def mask_shape(self, mask: Any, env: Environment) -> tuple[int | None, ...]:
         if not is_mask(mask):
             raise FinchError("unknown name", f"there is no wrapper {mask.op.name}", mask.span)
-        return MASKS[mask.op.name.lower()].shape(*(self.whole(a, env) for a in mask.args))
+        shape = MASKS[mask.op.name.lower()].shape
+        if (count := shape.__code__.co_argcount) != len(mask.args):
+            raise FinchError("type", f"{mask.op.name} takes {count} arguments", mask.span)
+        return shape(*(self.whole(a, env) for a in mask.args))
 
     def check_is_tensor(self, name: ast.Variable, env: Environment) -> None:
         if name.name in env and name.name not in self.arrays:

@@ -266,7 +266,10 @@ class _Function(SplitFunction):
         self.jump(chunk)
         self.start(chunk)
         low = self.new(f"phi i64 [ {first}, %{before} ], [ {next_low}, %{more} ]")
-        stop = self.least(self.new(f"add i64 {low}, {CHUNK - 1}"), last)
+        left = self.new(f"sub i64 {last}, {low}")  # unsigned: `low` plus a chunk may be no Int64
+        is_last = self.new(f"icmp ult i64 {left}, {CHUNK - 1}")
+        size = self.new(f"select i1 {is_last}, i64 {left}, i64 {CHUNK - 1}")
+        stop = self.new(f"add i64 {low}, {size}")
         self.count_up(statement, low, stop, polls=False)
         self.choose(self.new(f"icmp slt i64 {stop}, {last}"), more, end, cold=True)
         self.start(more)
