@@ -12,10 +12,13 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TextIO
 
 from finchlang.base.errors import FinchError
 from finchlang.base.memory_limit import check_available
+
+#: scripts have at most so many characters
+LONGEST = 1 << 26
 
 
 def checked_path(path: Any, suffixes: Iterable[str]) -> Path:
@@ -39,14 +42,21 @@ def read_script(path: str | Path, newline: str | None = None) -> str:
             if path == "-":  # in the locale C, bytes that are not UTF-8 are read as surrogates
                 if isinstance(sys.stdin, io.TextIOWrapper):
                     sys.stdin.reconfigure(newline=newline)
-                return sys.stdin.read().encode().decode()
+                return _whole(sys.stdin, path).encode().decode()
             with Path(path).open(encoding="utf-8", newline=newline) as file:
-                return file.read()
+                return _whole(file, path)
     except UnicodeError:
         name = "standard input" if path == "-" else path
         raise FinchError("I/O", f"{name} is not UTF-8 text") from None
     except TypeError:
         raise FinchError("type", f"a path is a text, not a {type(path).__name__}") from None
+
+
+def _whole(file: TextIO, path: Any) -> str:
+    text = file.read(LONGEST + 1)
+    if len(text) > LONGEST:  # as a device has no end
+        raise failure("read", path, f"no script has more than {LONGEST} characters")
+    return text
 
 
 def failure(what: str, path: Any, why: str, hint: str | None = None) -> FinchError:
