@@ -55,7 +55,7 @@ def _shift(a: int, count: int, type: Type, left: bool) -> int:
 
 
 def _round_away(value: float, how: Callable[[float], float]) -> float:
-    return float(how(value)) if math.isfinite(value) else value
+    return float(how(float(value))) if math.isfinite(value) else value
 
 
 def _cast(value: Any, source: Type, target: Type) -> Any:
