@@ -122,7 +122,6 @@ STUCK = [
     ("s .= 0.0\n" + LOOP.format("@freeze(s)"), "Freeze", "s ∈ d"),
     ("s .= 0.0\nif t[] == 0\n@freeze(s)\nend", "Freeze", "s ∈ d"),
     ("s .= 0.0\nif true\n@freeze(s)\nend", "Freeze", "s ∈ d"),
-    ("s .= 0.0\nlet v = t[]\n@freeze(s)\nend", "Freeze", "s ∈ d"),
     ("s .= 0.0\nlet v = t[]\n@freeze(s)\nend\nt .= 0.0", "Freeze", "s ∈ d"),
     ("let v = 1\n@freeze(x)\nend", "Freeze", UPDATE.format("x")),
     ("s .= 0.0\n@thaw(s)", "Thaw", READ.format("s")),
