@@ -37,6 +37,10 @@ class Watch:
     def __init__(self, report: Callable[[str], None], finished: set[str]):
         self.report, self.finished = report, finished
 
+    def pytest_addoption(self, parser: pytest.Parser) -> None:
+        for name in "faulthandler_timeout", "faulthandler_exit_on_timeout":
+            parser.addini(name, "of the plugin that is left out")
+
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         items[:] = [item for item in items if item.nodeid not in self.finished]
 
