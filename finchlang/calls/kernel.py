@@ -14,11 +14,10 @@ from finchlang.base.errors import FinchError
 from finchlang.base.locks import cached_property
 from finchlang.calls import arguments as args, substitute
 from finchlang.calls.arguments import Argument
-from finchlang.calls.call import NativeCall, Outcome, Values, check_outputs
+from finchlang.calls.call import NativeCall, Outcome, OwnTensors, Values, check_outputs, handed_out
 from finchlang.calls.compile_cache import CacheEntry, cache_key
 from finchlang.calls.environment import Environment
 from finchlang.calls.lazy_shape import Template
-from finchlang.calls.own_tensors import OwnTensors, handed_out
 from finchlang.calls.workspace_exchange import to_exchange
 from finchlang.native.compiled_kernel import NativeKernel
 from finchlang.native.link import load_kernel
