@@ -33,7 +33,7 @@ def annotate(node: ast.Node, names: Names) -> ast.Node:
         return trees.replace(node, type=known) if isinstance(known, Type) else node
     if isinstance(node, ast.Access):
         indices = tuple(annotate(i, names) for i in node.indices)
-        settings = (n for n in trees.walk(node.tensor) if isinstance(n, ast.Variable))
+        settings = filter(_is_number, trees.walk(node.tensor))
         for index in (*indices, *(annotate(n, names) for n in settings)):
             _check_integer(index)
         type, fills = OF_MASKS if mask_sizes(node.tensor) else (None, ())
@@ -121,6 +121,11 @@ def _check_integer(node: ast.Node) -> None:
     if type is not None and not type.is_integer:
         message = f"an index must be an integer, as bounds are, not {type}"
         raise FinchError("type", message, node.span)
+
+
+def _is_number(node: ast.Node) -> bool:
+    is_float = isinstance(node, ast.Literal) and isinstance(node.value, float)
+    return is_float or isinstance(node, ast.Variable)
 
 
 def _checked_type(node: ast.Node) -> Type | None:
