@@ -154,7 +154,7 @@ def cases() -> Iterator[Any]:
         yield pytest.param(engine, change, marks=marks, id=f"{engine}-{change.__name__}")
 
 
-@pytest.mark.parametrize(("engine", "change"), cases())
+@pytest.mark.parametrize(("engine", "change"), [*cases()])
 @isolated
 def test_what_is_done_between_calls_is_seen(engine: str, change: Callable[[Any], None]) -> None:
     """After one call and after many, with a matrix of each kind and results of some."""

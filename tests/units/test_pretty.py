@@ -171,7 +171,7 @@ def some(number: int) -> Any:
     return pytest.param(PROGRAMS[number], marks=[pytest.mark.slow] * (number % 3 > 0))
 
 
-@pytest.mark.parametrize("path", map(some, range(len(PROGRAMS))), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", [*map(some, range(len(PROGRAMS)))], ids=lambda path: path.stem)
 def test_programs_survive_printing(path: Path) -> None:
     try:
         script = parse_script(path.read_text("utf-8"))
