@@ -94,9 +94,12 @@ class LogicalPlanner:
             for arg in node.args:
                 own, k = self.entries(arg), self.number(arg)
                 steps[k] = max(steps.get(k, 0.0), own if isinstance(node, lazy.Reduce) else here)
-                is_dense = isinstance(arg, lazy.Map) and arg.shape and self.part(arg) > WORTH
-                if is_dense and type(node) is lazy.View:
-                    self.is_choice = True
+                if type(node) is not lazy.View or not isinstance(arg, lazy.Map) or not arg.shape:
+                    continue
+                self.is_choice = True
+                if (
+                    self.part(arg) > WORTH and 1 not in arg.shape
+                ):  # it is stored as its operands are
                     found[k] = max(found.get(k, 0.0), here / max(own, 1.0) - 1)
         return found
 
