@@ -1,6 +1,6 @@
-"""The inline pass: calls of functions of the script that are expressions become these expressions, so
-that Simplify and structure reach into them. Expects wrappers, and dimensions. Functions with laws, which
-their bodies need not show, stay calls until no law is left to be used."""
+"""Inlining: the body of a function of the script in place of a call of it. The pass `inline` does it in a
+whole program, so that Simplify and structure reach into functions; those with laws, which their bodies need
+not show, stay calls there, until the law `definition` finds that structure decides in one."""
 
 from __future__ import annotations
 

@@ -85,8 +85,9 @@ class LogicalPlanner:
         return shared
 
     def repeats(self, uses: Counter[int]) -> dict[int, float]:
-        """How often each element of the nodes that views repeat is expected to be computed again. (Of a few
-        elements it does not matter: a loop that repeats them inside computes them before.)"""
+        """How often each element of the nodes that views repeat is expected to be computed again. Not of
+        nodes with few elements, or with a mode of size 1: they would be stored as lists, and are mostly
+        repeated by an inner loop, before which they are computed."""
         steps, found = dict[int, float](), dict[int, float]()
         for number in sorted(uses, reverse=True):
             node = self.graph.nodes[number]
@@ -97,9 +98,7 @@ class LogicalPlanner:
                 if type(node) is not lazy.View or not isinstance(arg, lazy.Map) or not arg.shape:
                     continue
                 self.is_choice = True
-                if (
-                    self.part(arg) > WORTH and 1 not in arg.shape
-                ):  # it is stored as its operands are
+                if self.part(arg) > WORTH and 1 not in arg.shape:
                     found[k] = max(found.get(k, 0.0), here / max(own, 1.0) - 1)
         return found
 
