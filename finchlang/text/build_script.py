@@ -6,7 +6,7 @@ import json
 import math
 import re
 from dataclasses import replace
-from itertools import count
+from itertools import count, islice
 from typing import Any
 
 from lark import Token
@@ -38,6 +38,13 @@ def _made(kind: Any, *picks: int | slice) -> Any:
     return make
 
 
+def unused_names(size: int, parts: list) -> tuple[str, ...]:
+    """So many names that none of these expressions has."""
+    used = {n.name for part in parts for n in trees.walk(part) if isinstance(n, ast.Variable)}
+    names = (f"x{n}" for n in count(1))
+    return tuple(islice((name for name in names if name not in used), size))
+
+
 class Builder(KernelBuilder):
     """One method for each rule (or alias) of `grammar/finch.lark`, and for each token that is an operand.
 
@@ -45,7 +52,6 @@ class Builder(KernelBuilder):
     kernel stratum are inherited.
     """
 
-    broadcast = _made(ast.Broadcast, 0, REST)
     subscripted = _made(ast.Subscript, 0, REST)
     group = _made(ast.Group, ALL)
     colon = _made(ast.Colon)
@@ -144,8 +150,7 @@ class Builder(KernelBuilder):
 
     def partly_applied(self, parts: list) -> ast.Node:
         """`>(a)`, the function `x -> x > a`."""
-        used = {n.name for n in trees.walk(parts[2]) if isinstance(n, ast.Variable)}
-        name = next(n for n in map("x{}".format, count(1)) if n not in used)
+        (name,) = unused_names(1, [parts[2]])
         whole = self.over(parts)
         compared = ast.Call(self.operator(parts[0]), (ast.Variable(name), parts[2]), span=whole)
         return ast.Lambda((name,), compared, span=whole)
@@ -285,13 +290,27 @@ class Builder(KernelBuilder):
     def keyword(self, parts: list) -> tuple[str, ast.Node]:
         return self.name(parts[0]), parts[2]
 
+    def keywords(self, parts: list) -> tuple[tuple[str, ast.Node], ...]:
+        """The named arguments of a call, which are the last ones."""
+        found = tuple(p for p in parts if isinstance(p, tuple))
+        if found and nodes(parts[parts.index(found[0]) :]):
+            message = "an argument without a name follows one with"
+            raise FinchError("syntax", message, self.over(parts))
+        return found
+
+    def broadcast(self, parts: list) -> ast.Node:
+        """`op.(args...; k = v)`, which is `((x1, ...) -> op(x1, ...; k = v)).(args...)`."""
+        span, op, args = self.over(parts), parts[0], nodes(parts[1:])
+        if keywords := self.keywords(parts):
+            names = unused_names(len(args), [op, *(value for _, value in keywords)])
+            call = ast.KeywordCall(op, tuple(map(ast.Variable, names)), keywords, span=span)
+            op = ast.Lambda(names, call, span=span)
+        return ast.Broadcast(op, args, span=span)
+
     def call(self, parts: list) -> ast.Node:
         span = self.over(parts)
         op, args = parts[0], nodes(parts[1:])
-        keywords = tuple(p for p in parts if isinstance(p, tuple))
-        if keywords:
-            if nodes(parts[parts.index(keywords[0]) :]):
-                raise FinchError("syntax", "an argument without a name follows one with", span)
+        if keywords := self.keywords(parts):
             return ast.KeywordCall(op, args, keywords, span=span)
         known = named_type(op.name) if isinstance(op, ast.Variable) and len(args) == 1 else None
         if known is not None:
