@@ -186,7 +186,11 @@ def check(options: Namespace) -> int:
     from .notes import Notes
 
     if options.staged:
-        write("".join(f"{line}\n" for line in _look(options, "native", Notes()).staged))
+        session = _session(options, "native", Notes())
+        try:
+            session.run_file(options.file)
+        finally:  # after an error, what ran before it
+            write("".join(f"{line}\n" for line in session.staged))
         return SUCCESS
     for span in _look(options, "check", Notes()).unchecked:
         place = f"{options.file}:{span.line}:{span.column}" if span else options.file

@@ -31,11 +31,14 @@ def _leaf_of_array(value: np.ndarray) -> Expression:
 
 
 def _leaf_of_matrix(value: Any) -> Expression:
-    type_of(value.dtype)
-    if value.format in ("csc", "csr") and value.ndim == 2:
-        by_rows = value.format == "csr"
-        return Leaf(value, stored_of(matrix_format(value.dtype, value.indices.dtype, by_rows)))
-    return _leaf_of_tensor(as_tensor(value))
+    # a user may have replaced the parts by anything: `as_tensor` tells
+    own, indices = getattr(value, "dtype", None), getattr(value, "indices", None)
+    index = getattr(indices, "dtype", None)
+    if own is not None:
+        type_of(own)
+    if value.format not in ("csc", "csr") or value.ndim != 2 or own is None or index is None:
+        return _leaf_of_tensor(as_tensor(value))
+    return Leaf(value, stored_of(matrix_format(own, index, value.format == "csr")))
 
 
 _MAKERS: dict[type, Callable[[Any], Expression]] = {

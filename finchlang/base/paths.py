@@ -43,7 +43,8 @@ def read_script(path: str | Path, newline: str | None = None) -> str:
                 if isinstance(sys.stdin, io.TextIOWrapper):
                     sys.stdin.reconfigure(newline=newline)
                 return _whole(sys.stdin, path).encode().decode()
-            with Path(path).open(encoding="utf-8", newline=newline) as file:
+            named = Path(path) if path != "" else ""  # `Path("")` is the folder of the moment
+            with open(named, encoding="utf-8", newline=newline) as file:
                 return _whole(file, path)
     except UnicodeError:
         name = "standard input" if path == "-" else path
@@ -60,7 +61,7 @@ def _whole(file: TextIO, path: Any) -> str:
 
 
 def failure(what: str, path: Any, why: str, hint: str | None = None) -> FinchError:
-    return FinchError("I/O", f"cannot {what} {path}: {why}", hint=hint)
+    return FinchError("I/O", f"cannot {what} {path or '``'}: {why}", hint=hint)
 
 
 @contextlib.contextmanager

@@ -195,6 +195,15 @@ def test_parts_of_scipy_arrays_that_do_not_fit(name: str) -> None:
             session.run(text, "script")
 
 
+@pytest.mark.parametrize("format", ("csr", "csc", "coo", "dia", "lil", "bsr"))
+def test_scipy_arrays_without_data(format: str) -> None:
+    for part in ("data", "indices") if format in ("csr", "csc") else ("data",):
+        matrix = _matrix().asformat(format)
+        setattr(matrix, part, None)
+        with pytest.raises(FinchError):
+            array.asarray(matrix)
+
+
 def test_a_linear_operator_of_scipy_is_no_matrix() -> None:
     operator = scipy.sparse.linalg.aslinearoperator(np.eye(3))
     with pytest.raises(FinchError, match="a name cannot be bound to a MatrixLinearOperator"):
