@@ -333,19 +333,6 @@ def is_named(node: Call, reference: table.Reference | None) -> bool:
     return row is not None and row is table.referred(reference)
 
 
-def cancellation(row: table.Operator, node: Call) -> Node | None:
-    """g(a, n(a)) = e, of integers."""
-    type = type_of(node)
-    # not of floats: Inf - Inf is NaN
-    if row.inverse is None or row.identity is None or type is None or not type.is_integer:
-        return None
-    for one, other in (node.args, node.args[::-1]):
-        is_own = is_inverse(other, row) and other.args[0] == one
-        if is_own and is_there(one) and _is_exact(other, node):
-            return Literal(type.wrap(row.identity.value(type)), type.name)
-    return None
-
-
 def _if_same_type(new: Node, old: Node) -> Node | None:
     return new if type_of(new) == type_of(old) else None
 
@@ -361,7 +348,7 @@ def _is_exact(undone: Node, call: Call) -> bool:
 
 
 def joining(row: table.Operator, node: Call) -> Node | None:
-    """g(a, n(b)) = d(a, b), g(n(a), b) = d(b, a), d(a, n(b)) = g(a, b); of integers d(a, a) = e."""
+    """g(a, n(b)) = d(a, b), g(n(a), b) = d(b, a), d(a, n(b)) = g(a, b)."""
     group = table.referred(row.group)
     if group is None or group.undone_by is None:
         return None
@@ -371,9 +358,6 @@ def joining(row: table.Operator, node: Call) -> Node | None:
     for one, undone in ((a, b),) if undoing else ((a, b), (b, a)):
         if is_inverse(undone, group) and _is_exact(undone, node):
             return _if_same_type(Call(other, (one, *undone.args), span=node.span), node)
-    type = type_of(node) if undoing and a == b else None
-    if type is not None and type.is_integer and group.identity is not None and is_there(a):
-        return Literal(type.wrap(group.identity.value(type)), type.name)
     return None
 
 
@@ -478,6 +462,6 @@ OF_SOME: tuple[Rewriting, ...] = (*OF_LITERALS, identity, override)
 OF_PAIRS: tuple[Rewriting, ...] = (override, presence)
 OF_NESTS: dict[int, tuple[Rewriting, ...]] = {
     1: (involution,),
-    2: (repetition, cancellation, joining, inverse_of_second, inverse_outwards, merging),
+    2: (repetition, joining, inverse_of_second, inverse_outwards, merging),
 }
 OF_CALLS = (*OF_SOME, presence, definition, folding, case, idempotence, *OF_NESTS[1], *OF_NESTS[2])

@@ -68,13 +68,6 @@ def name_of(law: Law) -> str:
     return law.__name__.replace("_", " ")
 
 
-def constant(node: ast.Value) -> ast.Node | None:
-    """value(1, type) = 1."""
-    if isinstance(node.expr, ir.Const):
-        return ast.Literal(node.expr.value, node.expr.type.name)
-    return None
-
-
 def missing_index(node: ast.Access) -> ast.Node | None:
     """access(tns, missing) = missing, access(offset(tns, missing), i) = missing."""
     return next(filter(ast.is_missing, (*node.indices, *settings(node.tensor))), None)
@@ -363,7 +356,6 @@ def _write_apart(statements: tuple[ast.Node, ...], is_apart: IsApart) -> bool:
 #: the laws of each kind of term, first to last
 LAWS: dict[type, tuple[Law, ...]] = {
     ast.Call: OF_CALLS,
-    ast.Value: (constant,),
     ast.Access: (missing_index,),
     ast.Assign: (missing_update, identity_update),
     ast.Sieve: (empty_body, decided_sieve),

@@ -276,8 +276,6 @@ class Denotation(Places):
         name = node.op.name if isinstance(node.op, ast.Variable) else ""
         if len(node.args) != 2 or not isinstance(value, (Number, Failed)):
             return value
-        if name == "-" and node.args[0] == node.args[1] and value.value.dtype.kind in "iu":
-            return Number(value.value.dtype.type(0), True)
         if name in COMPARISONS and isinstance(value, Number):
             indices = []
             for moved, outer in (node.args, node.args[::-1]):

@@ -71,7 +71,7 @@ def by_cases(node: ast.Node, term: ast.Node, state: State, machine: Machine) -> 
         return ast.Sieve(as_node(condition), body, span=term.span)
 
     return ast.Block(
-        (case(there, as_node(value)), case(op("not", there), ast.Literal(ast.MISSING)))
+        (case(there, ast.Value(value)), case(op("not", there), ast.Literal(ast.MISSING)))
     ), state
 
 

@@ -338,7 +338,7 @@ def loop(machine: Machine, term: ast.Node, state: State) -> Step | None:
     start, stop = E.region
 
     def step(i: ir.Expr, before: ast.Node | None = None) -> ast.Node:
-        define, left = ast.Define(E.term.index, as_node(i), term.body), _left(E, i, stop)
+        define, left = ast.Define(E.term.index, ast.Value(i), term.body), _left(E, i, stop)
         whole = trees.block(define, left)
         machine.tell("Loop", lambda: (before or E.over(i, stop).term, whole), i)
         machine.run(define, state.inside())

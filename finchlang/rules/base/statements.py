@@ -75,8 +75,8 @@ def define(machine: Machine, term: ast.Node, state: State) -> Step | None:
     if isinstance(term.value, ast.Literal):
         return trees.substitute(term.body, {term.variable: term.value}), state
     there, value = expressions.presence(term.value, state, machine)
-    is_there = as_node(state.host.let(there, "there"))
-    found = as_node(state.host.let(value, term.variable.name))
+    is_there = ast.Value(state.host.let(there, "there"))
+    found = ast.Value(state.host.let(value, term.variable.name))
     whole = found if there is code.TRUE else optional(is_there, found, term.value)
     return trees.substitute(term.body, {term.variable: whole}), state
 

@@ -14,7 +14,7 @@ from finchlang.algebra.absence import (
     is_product,
     variables,
 )
-from finchlang.algebra.bounds import as_node, at_most, greater, lesser
+from finchlang.algebra.bounds import at_most, greater, lesser
 from finchlang.algebra.simplify import simplify
 from finchlang.host.construct import (
     FALSE,
@@ -38,7 +38,7 @@ from finchlang.rules.base.early_exit import Exit
 from finchlang.rules.base.loops import unfurlable
 from finchlang.rules.base.state import State, branches
 from finchlang.rules.derived.cursors import Cursor, ListedCursor, Seen, is_mask
-from finchlang.syntax.nodes import Loop, Node
+from finchlang.syntax.nodes import Loop, Node, Value
 from finchlang.syntax.traversal import substitute
 
 #: lists with so many times the entries of another are searched (rows that meet fibers of one to three take
@@ -318,7 +318,7 @@ def visit(
     is_lowered = len(payloads) == len(there) and nests <= payloads.keys()
     if stop is i and is_lowered and not unfurlable(term):
         rest: Node = put(term.body, payloads, consume=True)
-        rest = substitute(rest, {term.index: as_node(i)})
+        rest = substitute(rest, {term.index: Value(i)})
     else:
         rest = put(Context(term, ()).over(i, stop).term, there)
     machine.tell("Loop", lambda: (term, rest), i)
