@@ -317,7 +317,7 @@ class Lowering:
         for part in self.nests:
             nest = ast.Block(tuple(part.statements))
             nodes = [n for n in trees.walk(nest) if isinstance(n, ast.Variable) and n.name in names]
-            own = {f"{n.name[0]}{k}": n for k, n in enumerate(dict.fromkeys(nodes))}
+            own = {f"x{k}": n for k, n in enumerate(dict.fromkeys(nodes))}
             renamed = trees.substitute(nest, {n: ast.Variable(name) for name, n in own.items()})
             step = replace(kernel, program=renamed)
             found.append((step, {name: n.name for name, n in own.items()}))

@@ -13,8 +13,9 @@ from finchlang.algebra.absence import either
 from finchlang.array.cost import Counts, OperandEntries, PlaceCounts
 from finchlang.array.logical.form import SumProduct, WrittenNest
 
-#: so many choices are made before the best division that was found is taken
-MOST = 1000
+#: so many choices are made before the best division that was found is taken; weighing LOOPS takes as long
+#: as one
+MOST, LOOPS = 500, 8
 #: equal factors are tried in so many orders to find equal parts
 ORDERS = 24
 
@@ -83,6 +84,7 @@ class Division:
             absent = either(*[k for k, operand in enumerate(operands) if operand.is_sparse])
             counts = Counts(self.places, operands, absent, _bits(order))
             found = counts.orders(limit)
+            self.choices += counts.weighed // LOOPS
             least, counts = (found[0][0], counts) if found else (limit, None)
             self._priced[key] = least, counts
         if counts is None or least >= limit:
@@ -112,6 +114,7 @@ class Division:
         greedy = self.greedy(written.cost)
         start = min(written, greedy, key=lambda nest: nest.cost) if greedy else written
         self.complete += [written] if start is written else [written, start]
+        self.choices = 0
         _, found = self.solved(self.everything, costs.GAIN * start.cost)
         if found is not None and self.spread:
             found = self.priced_nest((found,), self.form.kept, found.cost, start.cost)
