@@ -95,18 +95,18 @@ class OwnTensors:
     `handed` out begin each call as new ones."""
 
     def __init__(self, bounds: Sequence[Bound], handed: Collection[str] = ()):
-        self._tensors = [(bound.level, _first(bound.level)) for bound in bounds]
+        self._bounds, self._tensors = bounds, [(b.level, _first(b.level)) for b in bounds]
         self._spans = spans(bounds)
         places = zip(bounds, self._tensors, self._spans, strict=True)
         #: of each that may be handed out its memory at first, where it stands among all, and which of its
         #: arrays may begin in any memory, with their types
-        self._handed = []
-        for bound, (level, first), (buffers, inputs, _) in places:
+        self._handed = {}
+        for at, (bound, (level, first), (buffers, inputs, _)) in enumerate(places):
             if bound.name in handed:
                 takes_any = not any(part.clears_entries for part in level.levels())
                 kinds = [array.dtype for array in first.arrays] if takes_any else []
                 fresh = [*zip(range(buffers.start, buffers.stop), kinds, strict=False)]
-                self._handed.append((first, buffers, inputs, fresh))
+                self._handed[at] = first, buffers, inputs, fresh
         self.arrays: list[np.ndarray] = []
         self.inputs: list[Any] = []
         self.reset()
@@ -116,16 +116,16 @@ class OwnTensors:
 
     def reset(self) -> None:
         self.arrays, self.inputs = [], []
-        for _, memory in self._tensors:
+        for bound, (_, memory) in zip(self._bounds, self._tensors, strict=True):
             self.arrays += _apart(memory)
-            self.inputs += [*memory.shape, *memory.counters]
+            self.inputs += bound.given(memory.shape, memory.counters)
 
     def keep(self, arrays: list[np.ndarray], inputs: list[Any]) -> None:
         """Take over what a call has left of all of them. Those that may be handed out begin anew, with room
         for as much as the last call needed: NumPy makes small arrays in less time than it takes over those
         of a kernel."""
         self.arrays, self.inputs = arrays, inputs
-        for first, buffers, places, fresh in self._handed:
+        for first, buffers, places, fresh in self._handed.values():
             for at, kind in fresh:
                 arrays[at] = np.empty(min(arrays[at].size, SPARE), kind)
             if not fresh:
@@ -136,14 +136,13 @@ class OwnTensors:
         """Take over what a call has `made` of them, where the first one has the number `first`, and leave
         the others in the list, and those that may be handed out."""
         others = []
-        handed = [buffers for _, buffers, *_ in self._handed]
         for at, memory in made:
-            if at < first or memory is None or self._spans[at - first][0] in handed:
+            if at < first or memory is None or at - first in self._handed:
                 others.append((at, memory))
             else:
                 buffers, inputs, _ = self._spans[at - first]
                 self.arrays[buffers] = memory.arrays
-                self.inputs[inputs] = (*memory.shape, *memory.counters)
+                self.inputs[inputs] = *memory.shape, *memory.counters
         made[:] = others
 
     def arguments(self) -> list[Argument]:

@@ -57,8 +57,9 @@ class Signature:
 
     def bounds(self, formats: Mapping[str, Format]) -> list[Bound]:
         """Tensors and workspaces as bound to the kernel, given the formats of the script's names."""
+        own = self.workspaces.keys() - {*self.handed, *self.exchanging}
         levels = self.levels(formats).items()
-        return [bind(name, level, name in self.changed) for name, level in levels]
+        return [bind(name, level, name in self.changed, name in own) for name, level in levels]
 
 
 @record

@@ -21,7 +21,7 @@ import platform
 
 from finchlang.base.errors import Bug
 from finchlang.host import ir, rewrite as rewriting
-from finchlang.host.construct import ONE, sub
+from finchlang.host.construct import ONE, is_natural, sub
 from finchlang.native import library
 from finchlang.native.abi import INTERRUPTED, NO_MEMORY, OK
 from finchlang.native.emit_ops import comparison, llvm_type, memory_type
@@ -132,6 +132,11 @@ class _Function(SplitFunction):
 
     def emit_statement(self, statement: ir.Stmt) -> None:
         match statement:
+            case ir.Bind(variable, ir.Op(name="cast", args=(narrow,))) if (
+                is_natural(variable) and narrow.type.kind == "int" and narrow.type.bits < 64
+            ):
+                kind = llvm_type(narrow.type)
+                self.bind(variable, self.new(f"zext nneg {kind} {self.value(narrow)} to i64"))
             case ir.Bind(variable, expr):
                 self.bind(variable, self.total(expr, self.totals.get(variable)))
             case ir.Load(variable, buffer, index):
@@ -212,15 +217,11 @@ class _Function(SplitFunction):
             statement.is_endless or rewriting.is_heavy(statement.body)
         )
         self.spend("1")
-        if is_inner:
+        if is_inner:  # it counts its steps; the loop around it polls
             self.jump(test)
         else:
             self.poll_if_spent(test)
         self.start(end)
-        if is_inner:  # an inner loop counts its steps, but polls only after its end
-            (behind,) = self.labels("behind")
-            self.poll_if_spent(behind)
-            self.start(behind)
 
     def emit_for(self, statement: ir.ForLoop) -> None:
         first, last = self.value(statement.start), self.value(statement.stop)

@@ -209,7 +209,10 @@ class FunctionText(Body):
         if number in self.layout.grown:
             array.data, array.capacity = self.local("ptr"), self.local("i64")
             self.do(f"store ptr {data}, ptr {array.data}")
-            self.read_capacity(array)
+            if first:  # it stays in memory, or loops that exchange would have too many locals
+                array.capacity = self.new(f"getelementptr i64, ptr {slot}, i64 1")
+            else:
+                self.read_capacity(array)
         self.arrays[buffer] = array
 
     def read_capacity(self, array: BufferAccess) -> None:
@@ -219,10 +222,9 @@ class FunctionText(Body):
 
     def exchange(self, one: BufferAccess, other: BufferAccess) -> None:
         """Exchange the memory of two arrays: locals and slots."""
-        for a, b, kind in ((one.data, other.data, "ptr"), (one.capacity, other.capacity, "i64")):
-            first, second = (self.new(f"load {kind}, ptr {p}") for p in (a, b))
-            self.do(f"store {kind} {second}, ptr {a}")
-            self.do(f"store {kind} {first}, ptr {b}")
+        first, second = (self.new(f"load ptr, ptr {array.data}") for array in (one, other))
+        self.do(f"store ptr {second}, ptr {one.data}")
+        self.do(f"store ptr {first}, ptr {other.data}")
         for k in range(3):
             a, b = (self.new(f"getelementptr i64, ptr {s.slot}, i64 {k}") for s in (one, other))
             first, second = (self.new(f"load i64, ptr {p}, !tbaa {TBAA_SLOTS}") for p in (a, b))

@@ -25,7 +25,7 @@ class Bound:
     buffers: tuple[ir.Buffer, ...]
     inputs: tuple[ir.Var, ...]
     outputs: tuple[ir.Cell, ...]
-    counters: tuple[tuple[ir.Cell, ir.Var], ...]
+    counters: tuple[tuple[ir.Cell, ir.Expr], ...]
     written: bool
 
     @property
@@ -41,12 +41,12 @@ class Bound:
         return replace(self.fiber, store=replace(self.fiber.store, level=level))
 
     def enter(self, host: Host) -> None:
-        """Set the cells to the inputs."""
+        """Set the cells to the inputs, or to what they begin with."""
         if self.written:
             for cell, variable in zip(self.outputs[: self.level.order], self.inputs, strict=False):
                 host.set(cell, variable)
-        for cell, variable in self.counters:
-            host.set(cell, variable)
+        for cell, value in self.counters:
+            host.set(cell, value)
 
 
 def spans(bounds: Sequence[Bound]) -> list[tuple[slice, slice, slice]]:
@@ -60,7 +60,8 @@ def spans(bounds: Sequence[Bound]) -> list[tuple[slice, slice, slice]]:
     return found
 
 
-def bind(name: str, level: Level, written: bool) -> Bound:
+def bind(name: str, level: Level, written: bool, is_own: bool = False) -> Bound:
+    """A scalar of a kernel's own (`is_own`) is neither given to it nor handed back."""
     order = level.order
     inputs = [ir.Var(f"{name}_size{k + 1}", Int64, lower=code.ZERO) for k in range(order)]
     outputs = [ir.Cell(f"{name}_size{k + 1}", Int64) for k in range(order)]
@@ -91,4 +92,9 @@ def bind(name: str, level: Level, written: bool) -> Bound:
     fiber = Fiber(store, tuple(inputs), code.ZERO)
     given = (*inputs, *(variable for _, variable in counters))
     kept = (*outputs, *(cell for cell, _ in counters)) if written else ()
-    return Bound(name, level, fiber, tuple(buffers), given, kept, tuple(counters), written)
+    begun: list[tuple[ir.Cell, ir.Expr]] = [*counters]
+    if is_own and not order:
+        first = level.empty().values()
+        begun = [(c, code.const(v, c.type)) for (c, _), v in zip(counters, first, strict=True)]
+        given = kept = ()
+    return Bound(name, level, fiber, tuple(buffers), given, kept, tuple(begun), written)
