@@ -80,7 +80,10 @@ class DenseArray:
         return Number(self.data[at].copy(), not self.stored[at])  # a pair would be a view
 
     def declare(self, shape: tuple[int, ...], value: Any) -> None:
-        self.data, self.fill = np.full(shape, value, self.type.dtype, order="F"), value
+        try:
+            self.data, self.fill = np.full(shape, value, self.type.dtype, order="F"), value
+        except ValueError:  # of sizes whose product is no integer
+            raise MemoryError from None
         self.written, self._stored = np.zeros(shape, bool), None
 
     def write(self, at: tuple[int, ...], value: Any, stores: bool = True) -> None:

@@ -11,6 +11,7 @@ from finchlang.base.records import record
 from finchlang.host import construct as code, ir
 from finchlang.host.interface import Host
 from finchlang.levels.level import Fiber, Level, Storage
+from finchlang.operators.build import LARGEST
 from finchlang.syntax.types import Int64
 
 
@@ -63,7 +64,8 @@ def spans(bounds: Sequence[Bound]) -> list[tuple[slice, slice, slice]]:
 def bind(name: str, level: Level, written: bool, is_own: bool = False) -> Bound:
     """A scalar of a kernel's own (`is_own`) is neither given to it nor handed back."""
     order = level.order
-    inputs = [ir.Var(f"{name}_size{k + 1}", Int64, lower=code.ZERO) for k in range(order)]
+    known: Any = {"lower": code.ZERO, "upper": code.const(LARGEST)}
+    inputs = [ir.Var(f"{name}_size{k + 1}", Int64, **known) for k in range(order)]
     outputs = [ir.Cell(f"{name}_size{k + 1}", Int64) for k in range(order)]
     buffers: list[ir.Buffer] = []
     counters: list[tuple[ir.Cell, ir.Var]] = []

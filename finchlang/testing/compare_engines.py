@@ -36,6 +36,7 @@ LET_THROUGH = {
     "a format that is square": rf"\w+: ({_SQUARE}) is square,",
     "a format that has another fill": ".*it cannot be declared otherwise$",
     "a format that would have to merge what is written": "type: .* and would be merged, ",
+    "a loop over a shifted tensor beyond 2^62": r"bounds: the extent \S+ ends beyond 2\^62",
     "a window that is looked at where its loop begins": r"\w+: the (window|slice) ",
 }
 #: the parts of the system, each with the semantics that depend on it

@@ -23,6 +23,7 @@ from finchlang.host.engine import Machine, Step, rule
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels.level import UPDATE, Fiber, Level, Storage
+from finchlang.operators.build import LARGEST
 from finchlang.operators.operator_table import operator
 from finchlang.rules.base.context import Context, accesses_in, bounded, with_bounds
 from finchlang.rules.base.state import State, drop, if_not_empty
@@ -268,9 +269,14 @@ class Exit:
             host.set(at, after)
             self.ask(stop)
 
-        host.loop(
-            lambda: code.conjunction(code.compare("le", host.get(at), last), self.holds()), taken
-        )
+        is_near = at_most(last, code.const(LARGEST))  # else the least may come behind the greatest
+
+        def is_left() -> Expr:
+            i = host.get(at)
+            begun = code.TRUE if is_near else code.compare("le", first, i)
+            return code.conjunction(begun, code.compare("le", i, last), self.holds())
+
+        host.loop(is_left, taken)
 
     def finish(self, last: Expr) -> None:
         """Do what remains of a loop up to `last`, without the reductions, if it was left."""
@@ -370,7 +376,11 @@ def count(exit: Exit, first: Expr, last: Expr, step: Callable[[Expr], Expr], nam
 
         def block(start: Expr) -> tuple[Expr, Expr]:
             length = host.get(more)
-            stop = host.let(code.minimum(last, code.add(start, length)), "stop")
+            stop = code.add(start, length)
+            is_within = code.op(
+                "and", code.compare("lt", start, stop), code.compare("le", stop, last)
+            )
+            stop = host.let(code.op("select", is_within, stop, last), "stop", upper=last)
             host.count(start, stop, lambda q: drop(step(q)), name)
             host.set(more, code.op("mul", length, _TIMES))
             return code.add(stop, 1), stop

@@ -18,11 +18,13 @@ from finchlang.host.engine import Arm, Machine, Step, rule
 from finchlang.host.interface import fail_unless
 from finchlang.levels import looplets as lp
 from finchlang.levels.level import READ, UPDATE, Fiber
+from finchlang.operators.build import LARGEST
 from finchlang.rules.base import context, expressions
 from finchlang.rules.base.early_exit import Exit, count, first_step
 from finchlang.rules.base.state import State, drop, expect_mode, if_not_empty
 from finchlang.rules.derived.shared_rests import shared
 from finchlang.syntax import nodes as ast, traversal as trees
+from finchlang.wrappers.masks import Mask
 from finchlang.wrappers.wrappers import capture
 
 
@@ -276,6 +278,8 @@ def _unfurl_site(term: ast.Loop, site: ast.Access, mode: str, state: State) -> t
     closed, captured = capture(site.tensor, expressions.is_ready)
     tensor = expressions.resolve(closed, state)
     extent, stop = tensor.extent(), region[1]
+    if extent is None or extent[0] is not code.ONE:
+        _check_is_near(term, site, tensor, region, state)
     if extent is not None:
         _check_range(term, site, extent, region, state)
         if region[0] is not code.ONE or not at_most(extent[1], stop):
@@ -295,6 +299,21 @@ def unfurlable(term: ast.Loop) -> dict[ast.Node, ast.Access]:
         if context.is_at(access, term.index) and not isinstance(access.tensor, lp.Looplet):
             found.setdefault(access.tensor, access)
     return found
+
+
+def _check_is_near(
+    term: ast.Loop, site: ast.Access, tensor: Any, loop: tuple[ir.Expr, ir.Expr], state: State
+) -> None:
+    """Check that a loop over a tensor that is shifted, or has no bounds, ends where coordinates and what
+    comes after them are integers."""
+    while not isinstance(tensor, Mask) and (body := getattr(tensor, "body", None)) is not None:
+        tensor = body
+    (start, stop), most = loop, code.const(LARGEST)
+    if not isinstance(tensor, Mask) and not at_most(stop, most):
+        is_near = code.op("or", code.compare("gt", start, stop), code.compare("le", stop, most))
+        message = "the extent {}:{} ends beyond 2^62, where no tensor is read"
+        values, span = (start, stop), site.span or term.span
+        fail_unless(state.host, is_near, "bounds", message, values, span)
 
 
 def _check_range(

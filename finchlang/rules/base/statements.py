@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from finchlang.algebra.bounds import as_node, greater
+from finchlang.algebra.bounds import as_node, at_most, greater
 from finchlang.algebra.expression_types import optional
 from finchlang.base.errors import Bug, FinchError
 from finchlang.host import construct as code, ir
 from finchlang.host.engine import Arm, Machine, Step, Stuck, rule
 from finchlang.host.interface import Host, fail_unless
 from finchlang.levels.level import READ, UPDATE, Fiber
+from finchlang.operators.build import LARGEST
 from finchlang.operators.operator_table import operator
 from finchlang.rules.base import expressions
 from finchlang.rules.base.state import State, expect_declared, expect_mode
@@ -206,11 +207,15 @@ _MOST_POSITIONS = 2.0**48
 
 
 def _check_room(fiber: Fiber, dims: tuple[ir.Expr, ...], term: ast.Declare, state: State) -> None:
-    """Check that the sizes of consecutive levels with a position for every coordinate can be multiplied,
-    by a product in Float64, which does not wrap around. (What only exceeds the memory is noticed when
-    storage grows.)"""
+    """Check that sizes are at most 2^62, as of tensors that are bound, and that those of consecutive levels
+    with a position for every coordinate can be multiplied, by a product in Float64, which does not wrap
+    around. (What only exceeds the memory is noticed when storage grows.)"""
     run: list[ir.Expr] = []
-    rest = dims
+    rest, most = dims, code.const(LARGEST)
+    message = f"no memory for a {' x '.join('{}' for _ in dims)} tensor"
+    far = [] if fiber.level.is_all_dense else [d for d in dims if not at_most(d, most)]
+    fits = code.conjunction(*(code.compare("le", d, most) for d in far))
+    fail_unless(state.host, fits, "resource", message, dims, term.span)
     for level in fiber.level.levels():
         own, rest = rest[len(rest) - level.modes :], rest[: len(rest) - level.modes]
         level.check_sizes(state.host, own, term.span)
@@ -222,8 +227,6 @@ def _check_room(fiber: Fiber, dims: tuple[ir.Expr, ...], term: ast.Declare, stat
             for size in run[1:]:
                 room = code.op("mul", room, code.cast(size, types.Float64))
             fits = code.compare("le", room, code.const(_MOST_POSITIONS, types.Float64))
-            sizes = " x ".join("{}" for _ in dims)
-            message = f"no memory for a {sizes} tensor"
             fail_unless(state.host, fits, "resource", message, dims, term.span)
         run = []
 
