@@ -155,6 +155,8 @@ class StagedLoop:
         what = type(node).__name__.lower()
         what = f"{what} {node.name}" if isinstance(node, ast.Function) else what
         where, why = f"{span.source.name}:{line}:{column}: {what}", "names have no values yet"
+        if not self.variants and not self.late:
+            why = "it has few rounds"
         if self.apart:
             why = self.apart
         elif any(variant.kernel for variant in self.variants):
@@ -242,6 +244,7 @@ class RunOfLoop:
         behind, done = loops.rounds_begun - self.begin, None
         if behind >= self.next and round != count:
             self.next = behind * 2 or 1
+            loops.met(loop)
             if loop.has_kernels is None:
                 loop.has_kernels = has_kernels(loop.node, environment)
             pays = loop.pays(behind, *([] if count is None else [count - round]))
@@ -322,6 +325,11 @@ class StagedLoops:
         source = values[0] if len(values) == 1 else [*zip(*map(entries, values), strict=True)]
         return self.collected(loop, within, [source])
 
+    def met(self, loop: StagedLoop) -> None:
+        """The loop is one that was run, for `report`."""
+        if id(loop) not in self.known:
+            keep(self.known, id(loop), loop, KNOWN)
+
     def report(self) -> list[str]:
         """A line for each loop and function that was run, in the order of their places."""
         told = {loop.said for loop in self.known.values() if loop.node.span is not None}
@@ -340,8 +348,7 @@ class StagedLoops:
         whole. Raises FinchError of kind interrupted; all is then as before this call."""
         if is_calling() or self.runner.engine not in UNITS:
             return None
-        if id(loop) not in self.known:
-            keep(self.known, id(loop), loop, KNOWN)
+        self.met(loop)
         step = 1 if left is None else step_of(loop, left)
         for is_new in False, True:
             with one_call_at_a_time:
