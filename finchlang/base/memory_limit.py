@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import mmap
 import sys
 
 #: of fewer bytes it is not asked whether they are there
 LARGE = 1 << 26
-#: where the system tells it, if it does (Linux)
-PLACE = "/proc/meminfo"
+#: where the system tells how much it can give, and how many pages this process has and was promised, if it
+#: does (Linux)
+PLACE, OWN = "/proc/meminfo", "/proc/self/statm"
 
 
 def check_available(size: float) -> None:
@@ -18,10 +20,12 @@ def check_available(size: float) -> None:
 
 
 def _available() -> int:
-    """How many bytes the system can still give, if it tells."""
+    """How many bytes the system can still give, if it tells, besides those that it has promised."""
     try:
-        with open(PLACE) as lines:
+        with open(PLACE) as lines, open(OWN) as numbers:
             found = [line.split()[1] for line in lines if line.startswith("MemAvailable:")]
+            _, resident, shared, _, _, promised, *_ = map(int, numbers.read().split())
     except OSError:
-        found = []
-    return int(found[0]) * 1024 if found else sys.maxsize
+        return sys.maxsize
+    untouched = (promised - resident + shared) * mmap.PAGESIZE
+    return int(found[0]) * 1024 - untouched if found else sys.maxsize

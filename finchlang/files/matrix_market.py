@@ -75,9 +75,9 @@ def _array(
     if first is None:
         return values.reshape(shape, order="F")
     array = np.zeros(shape, dtype, order="F")
-    column, row = np.triu_indices(size, first)
-    array[row, column] = values
-    array[column, row] = -values if first else values
+    below = np.array(np.triu_indices(size, first))[::-1]
+    coordinates, values = mirrored(below, values, symmetry == "skew-symmetric")
+    array[tuple(coordinates)] = values
     return array
 
 

@@ -81,29 +81,47 @@ none:
   ret ptr null
 }}"""
 
-#: Whether the system still has so many bytes, if it tells.
+#: Whether the system still has so many bytes besides those that it has promised, if it tells.
 _FITS = """
 declare noalias ptr @fopen(ptr, ptr) nounwind
 declare i32 @fscanf(ptr, ptr, ...) nounwind
 declare i32 @fclose(ptr) nounwind
-@place = private constant [{length} x i8] c"{place}\\00"
 @reading = private constant [2 x i8] c"r\\00"
+@place = private constant [{length} x i8] c"{place}\\00"
 @lines = private constant [54 x i8] c"MemTotal: %*d kB MemFree: %*d kB MemAvailable: %ld kB\\00"
+@own = private constant [{own_length} x i8] c"{own}\\00"
+@pages = private constant [24 x i8] c"%*d %ld %ld %*d %*d %ld\\00"
 
-define internal i1 @fits(i64 %bytes) cold noinline nounwind {{
-  %found = alloca i64
-  store i64 {most}, ptr %found
-  %file = call ptr @fopen(ptr @place, ptr @reading)
+define internal void @scan(ptr %place, ptr %form, ptr %a, ptr %b, ptr %c) cold noinline nounwind {{
+  %file = call ptr @fopen(ptr %place, ptr @reading)
   %is_none = icmp eq ptr %file, null
   br i1 %is_none, label %end, label %read
 read:
-  %items = call i32 (ptr, ptr, ...) @fscanf(ptr %file, ptr @lines, ptr %found)
+  %items = call i32 (ptr, ptr, ...) @fscanf(ptr %file, ptr %form, ptr %a, ptr %b, ptr %c)
   %closed = call i32 @fclose(ptr %file)
   br label %end
 end:
-  %available = load i64, ptr %found
+  ret void
+}}
+
+define internal i1 @fits(i64 %bytes) cold noinline nounwind {{
+  %numbers = alloca [4 x i64]
+  store [4 x i64] [i64 {most}, i64 0, i64 0, i64 0], ptr %numbers
+  %resident.at = getelementptr i64, ptr %numbers, i64 1
+  %shared.at = getelementptr i64, ptr %numbers, i64 2
+  %promised.at = getelementptr i64, ptr %numbers, i64 3
+  call void @scan(ptr @place, ptr @lines, ptr %numbers, ptr null, ptr null)
+  call void @scan(ptr @own, ptr @pages, ptr %resident.at, ptr %shared.at, ptr %promised.at)
+  %available = load i64, ptr %numbers
+  %resident = load i64, ptr %resident.at
+  %shared = load i64, ptr %shared.at
+  %promised = load i64, ptr %promised.at
+  %touched = sub i64 %resident, %shared
+  %untouched = sub i64 %promised, %touched
+  %others = mul i64 %untouched, {kilobytes}
   %kilobytes = lshr i64 %bytes, 10
-  %fits = icmp ule i64 %kilobytes, %available
+  %needed = add i64 %kilobytes, %others
+  %fits = icmp sle i64 %needed, %available
   ret i1 %fits
 }}"""
 
@@ -125,10 +143,6 @@ ask:
 end:
   ret void
 }}"""
-_NO_ADVICE = """
-define internal void @advise(ptr %memory, i64 %bytes) {
-  ret void
-}"""
 
 #: the alignment that the allocator is sure to give
 _LEAST = 8
@@ -136,16 +150,14 @@ _LEAST = 8
 
 def _grow() -> str:
     to = max(aligned_memory.ALIGNMENT, _LEAST)
-    place = memory_limit.PLACE
-    fits = _FITS.format(place=place, length=len(place) + 1, most=2**63 - 1)
+    place, own = memory_limit.PLACE, memory_limit.OWN
+    lengths = {"length": len(place) + 1, "own_length": len(own) + 1}
+    kilobytes = mmap.PAGESIZE // 1024
+    fits = _FITS.format(place=place, own=own, **lengths, most=2**63 - 1, kilobytes=kilobytes)
     large = memory_limit.LARGE
-    return _GROW.format(spare=to - _LEAST, last=to - 1, mask=-to, large=large) + fits + _advise()
-
-
-def _advise() -> str:
-    advice = getattr(mmap, "MADV_HUGEPAGE", None)  # not every system has it
     page = mmap.PAGESIZE
-    return _ADVISE.format(last=page - 1, mask=-page, advice=advice) if advice else _NO_ADVICE
+    advice = _ADVISE.format(last=page - 1, mask=-page, advice=getattr(mmap, "MADV_HUGEPAGE", 0))
+    return _GROW.format(spare=to - _LEAST, last=to - 1, mask=-to, large=large) + fits + advice
 
 
 _BUFFERS = """

@@ -169,7 +169,10 @@ def _ordered(coordinates: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def mirrored(coordinates: np.ndarray, values: np.ndarray, is_skew: bool) -> Entries:
-    """The entries of a square matrix with those mirrored at its diagonal, negated if it `is_skew`."""
+    """The entries of a square matrix with those mirrored at its diagonal, negated if it `is_skew`. Raises
+    ValueError for values that have no negative."""
+    if is_skew and values.dtype.kind in "bu":
+        raise ValueError("a skew-symmetric matrix has signed numbers, and no Bools")
     off = coordinates[0] != coordinates[1]
     others = -values[off] if is_skew else values[off]
     both = np.hstack((coordinates, coordinates[::-1][:, off]))

@@ -4,6 +4,7 @@ if the unit had not been begun, and the loop is run kernel by kernel."""
 from __future__ import annotations
 
 import ctypes
+import mmap
 from collections.abc import Iterator
 from typing import Any
 
@@ -124,17 +125,26 @@ def test_a_failure_is_there_at_all(memory: Memory) -> None:
 
 
 @pytest.mark.parametrize("engine", ["native", "residual"])
-@pytest.mark.parametrize("kilobytes", [50_000, 500_000])
+@pytest.mark.parametrize(
+    "kilobytes, promised", [(50_000, 0), (500_000, 440_000), (500_000, 400_000)]
+)
 def test_what_the_system_would_only_promise_is_not_taken(
-    engine: str, kilobytes: int, memory: Memory, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
+    engine: str,
+    kilobytes: int,
+    promised: int,
+    memory: Memory,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Any,
 ) -> None:
-    place = tmp_path / "meminfo"
+    place, own = tmp_path / "meminfo", tmp_path / "statm"
     place.write_text(f"MemTotal: 9 kB\nMemFree: 1 kB\nMemAvailable:  {kilobytes} kB\n")
+    own.write_text(f"99999 9000 8000 7 0 {1000 + promised * 1024 // mmap.PAGESIZE} 0\n")
     monkeypatch.setattr("finchlang.base.memory_limit.PLACE", str(place))
+    monkeypatch.setattr("finchlang.base.memory_limit.OWN", str(own))
     session = Session(engine=engine)
     session.run("y = Tensor(Dense(Element(Int8(3))), 2); n = 70_000_000")
     kernel = "@finch begin\ny .= 3\nfor i = 1:n\nif i > n - 1\ny[i] = 4\nend\nend\nend"
-    if kilobytes < 100_000:
+    if kilobytes - promised < 70_000:
         with pytest.raises(FinchError) as caught:
             session.run(kernel)
         assert caught.value.kind == "resource" and session["y"].to_numpy().tolist() == [3, 3]

@@ -213,8 +213,8 @@ class _Lifecycle:
             both = f"is read ({ctx.place(read)}) and updated ({ctx.place(update)}) in one statement"
             message = f"`{shown}` {both} of the scope it belongs to"
             hint = f"use another tensor for one of the two, declare `{shown}` inside of the loop"
-            hint += ", or write an update such as `+=`"
             assign = use.updates[0][0]
+            hint += ", or write an update such as `+=`" if assign.op in ctx.PLAIN else ""
             if (code := _as_update(assign)) is not None:
                 raise FinchError("life cycle", message, assign.span, write(code))
             raise FinchError("life cycle", message, second, hint)
