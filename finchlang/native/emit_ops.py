@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from finchlang.base.errors import Bug
-from finchlang.host.construct import is_natural
 from finchlang.host.ir import COMPARISONS, Const, Op
 from finchlang.native import library
 from finchlang.native.target import has_fused
@@ -89,8 +88,6 @@ def _arithmetic(integer: str, floating: str) -> Callable[[Body, Op, list[str]], 
         order = "reassoc " if op in body.sums else ""
         fast = "" if body.is_exact else f"{order}{FAST} "
         name = f"{floating} {fast}".rstrip() if op.type.is_float else integer
-        if name == "add" and op.type == Int64 and all(map(is_natural, op.args)):
-            name = "add nuw"
         return body.new(f"{name} {llvm_type(op.type)} {args[0]}, {args[1]}")
 
     return emit
