@@ -173,10 +173,10 @@ def new_tensor(format: Format, rooms: list[int] | None = None, shape: tuple[int,
 
 
 def _remember(program: Program, values: dict[str, Any]) -> None:
-    """Note how many entries the arrays of small results have, for `new_tensor` the next time: making NumPy
+    """Note how many entries the arrays of small tensors have, for `new_tensor` the next time: making NumPy
     arrays takes less time than making arrays of memory that a kernel has allocated."""
     known = program.rooms
-    for name in program.results:
+    for name, _ in program.tensors:
         tensor = values[name]
         arrays = body_of(tensor).memory.arrays if type(tensor) is not Scalar else ()
         rooms = known.get(name)

@@ -215,7 +215,8 @@ class Counts:
     def orders(self, bound: float = inf) -> list[tuple[float, tuple[int, ...]]]:
         """The cheapest order for each innermost loop, with its cost, the cheapest first, by dynamic
         programming over sets of outer loops; none that costs more than a bound."""
-        least, found = self.fixed(), list[tuple[float, tuple[int, ...]]]()
+        found: list[tuple[float, tuple[int, ...]]] = []
+        least = self.fixed()
         if least + costs.STEP_INSIDE * self.updates >= bound:
             return found
         indices = [k for k in range(self.every.bit_length()) if self.every >> k & 1]

@@ -111,12 +111,11 @@ class Map(Expression):
         values: inferred_values.Values,
         has_limits: bool = False,
     ):
-        shape = args[0].shape
-        for arg in args:
-            if arg.shape != shape:
-                shape = broadcast_shapes(*[arg.shape for arg in args])
-                args = tuple([broadcast(arg, shape) if arg.shape else arg for arg in args])
-                break
+        shapes = [arg.shape for arg in args if arg.shape]
+        shape = shapes[0] if shapes else ()
+        if shapes.count(shape) < len(shapes):
+            shape = broadcast_shapes(*shapes)
+            args = tuple([broadcast(arg, shape) if arg.shape else arg for arg in args])
         self.op, self.args, self.shape = op, args, shape
         self.values, self.has_limits = values, has_limits
         self.static = (op, values) if has_limits else op

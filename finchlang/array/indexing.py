@@ -19,7 +19,7 @@ from finchlang.array.elementwise import astype, bitwise_and, where
 from finchlang.array.inferred_values import unknown_values
 from finchlang.array.operands import as_expression, operands
 from finchlang.array.plan import levels_at
-from finchlang.array.promotion import normalized_axes, normalized_axis
+from finchlang.array.promotion import broadcast_shapes, normalized_axes, normalized_axis
 from finchlang.array.reshaping import broadcast_to, reshape, reshaped, with_axes
 from finchlang.array.to_program import Lowering, lowers
 from finchlang.levels.element import typed_literal
@@ -125,7 +125,7 @@ def _parted(arg: lazy.Expression, keys: list[Any]) -> lazy.Expression:
             given.append((LISTED, _coordinates(key, arg.shape[axis], axis)))
     lists = [index for kind, index in given if kind == LISTED]
     try:
-        common = np.broadcast_shapes(*[index.shape for index in lists])
+        common = broadcast_shapes(*[index.shape for index in lists])
     except ValueError:
         told = ", ".join([str(index.shape) for index in lists])
         raise IndexError(f"lists of indices of shapes {told} do not broadcast") from None
@@ -154,8 +154,12 @@ def _joined(
     is_together = bool(marks) and marks[-1] - marks[0] + 1 == len(marks)
     before = given[: marks[0]] if is_together else []
     start = sum([index is not Ellipsis for _, index in before])
-    kinds, numbers, places = list[Any](), list[int](), list[int | None]()
-    args, turned = [arg], list[int]()  # the modes of slices that go down
+    # (`list[int]()` takes a microsecond)
+    kinds: list[Any] = []
+    numbers: list[int] = []
+    places: list[int | None] = []
+    turned: list[int] = []  # the modes of slices that go down
+    args = [arg]
     shape: list[int] = [*block] if lists and not start else []
     for kind, index in given:
         if lists and start and len(shape) == start:
@@ -186,8 +190,10 @@ def _joined(
         numbers += bounds
     shape += block if lists and start and len(shape) == start else []
     part = arg
-    if {*kinds} != {ALL} or places != [*range(len(shape))]:
+    if {*kinds} - {ALL}:
         part = IndexedPart(tuple(args), tuple(kinds), tuple(places), tuple(numbers), tuple(shape))
+    elif places != [*range(len(shape))]:  # which the planner sees through
+        part = lazy.View(arg, tuple(places), tuple(shape))
     part = lazy.Reversed(part, tuple(turned)) if turned else part
     if not lists or is_apart or len(common) == 1:
         return part

@@ -43,6 +43,7 @@ def floating(type: Type) -> Type:
     return type if type.is_float else Float64
 
 
+@lru_cache(1024)
 def broadcast_shapes(*shapes: tuple[int, ...]) -> tuple[int, ...]:
     """The shape that all of these broadcast to. Raises ValueError if there is none."""
     found: tuple[int, ...] = ()
@@ -92,6 +93,8 @@ def normalized_axes(axes: Any, order: int) -> tuple[int, ...]:
 
 def integer(value: Any, what: str) -> int:
     """An integer of Python or NumPy. Raises TypeError for another value, also for a Bool."""
+    if type(value) is int:
+        return value
     if not isinstance(value, bool):
         with suppress(TypeError):
             return index(value)

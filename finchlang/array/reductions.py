@@ -69,7 +69,8 @@ def count_nonzero(x: Any, /, axis: Any = None, keepdims: bool = False) -> Array:
 
 def mean(x: Any, /, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Array:
     """The mean over some axes, or all; of integers in float64 unless a type is given."""
-    return Array(_mean(_float(x, dtype), axis, keepdims))
+    arg = _float(x, dtype)
+    return Array(_mean(arg, normalized_axes(axis, len(arg.shape)), keepdims))
 
 
 def var(
@@ -89,8 +90,7 @@ def std(
 
 def _var(x: Any, axis: Any, correction: float, keepdims: bool, dtype: Any = None) -> Expression:
     arg = _float(x, dtype)
-    order = len(arg.shape)
-    axes = normalized_axes(axis, order)
+    axes = normalized_axes(axis, len(arg.shape))
     mean = _mean(arg, axes, True)
     rest = apply("-", arg, mean)
     return _mean(apply("*", rest, rest), axes, keepdims, correction)
@@ -104,11 +104,11 @@ def _float(x: Any, dtype: Any) -> Expression:
     return converted(arg, wanted)
 
 
-def _mean(arg: Expression, axis: Any, keepdims: bool, correction: float = 0) -> Expression:
-    order = len(arg.shape)
-    axes = normalized_axes(axis, order)
+def _mean(
+    arg: Expression, axes: tuple[int, ...], keepdims: bool, correction: float = 0
+) -> Expression:
     found = _divided(reduced("+", arg, axes, False), _count(arg, axes) - correction)
-    return with_axes(found, axes, order) if keepdims and axes else found
+    return with_axes(found, axes, len(arg.shape)) if keepdims and axes else found
 
 
 def _divided(arg: Expression, count: float) -> Expression:
