@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from finchlang.base.aligned_memory import full_aligned
 from finchlang.base.errors import FinchError
 from finchlang.denote.extents import Environment
 from finchlang.denote.numpy_operators import SPELLINGS
@@ -68,10 +69,9 @@ class DenseArray:
             axes = [mode for _, modes in self.levels for mode in modes]
             written, done = self.written.transpose(axes), 0
             fibers: Any = np.array(True)
-            own: Any
             for stores, modes in self.levels:
                 done += len(modes)
-                own = written.any(axis=tuple(range(done, written.ndim)))
+                own: Any = written.any(axis=tuple(range(done, written.ndim)))
                 fibers = own if stores is None else stores(fibers, own)
             self._stored = fibers.transpose(np.argsort(axes))
         return self._stored
@@ -80,10 +80,7 @@ class DenseArray:
         return Number(self.data[at].copy(), not self.stored[at])  # a pair would be a view
 
     def declare(self, shape: tuple[int, ...], value: Any) -> None:
-        try:
-            self.data, self.fill = np.full(shape, value, self.type.dtype, order="F"), value
-        except ValueError:  # of sizes whose product is no integer
-            raise MemoryError from None
+        self.data, self.fill = full_aligned(shape, value, self.type.dtype), value
         self.written, self._stored = np.zeros(shape, bool), None
 
     def write(self, at: tuple[int, ...], value: Any, stores: bool = True) -> None:

@@ -11,7 +11,9 @@ from typing import Any
 import numpy as np
 
 from finchlang.base.errors import FinchError
+from finchlang.levels.numpy_layout import counted
 from finchlang.tensors.adopt import as_tensor
+from finchlang.tensors.memory import fibers
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, body_of
 
 _SPARSE = (Tensor, SwizzledTensor)
@@ -50,6 +52,7 @@ def stored_differences(
 
 
 def unsound(values: dict[str, Any]) -> list[str]:
+    """A line for each tensor with arrays that say no tensor, or with counters that they do not say."""
     lines = []
     for name, value in values.items():
         tensor = body_of(value)
@@ -57,6 +60,10 @@ def unsound(values: dict[str, Any]) -> list[str]:
             tensor.checked = False
             try:
                 tensor.validate()
+                for level, own, sizes, count in fibers(tensor._parts()):
+                    known = counted(level.layout, own, count, sizes)
+                    if wrong := {n: own[n] for n, number in known.items() if own[n] != number}:
+                        lines.append(f"{level} of {name} has the counters {wrong}, not {known}")
             except FinchError as error:
                 lines.append(f"the storage of {name} is corrupt: {error.message}")
     return lines

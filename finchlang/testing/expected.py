@@ -4,6 +4,7 @@ arrays, where all semantics share the code: rows of `tables.toml`, on random ope
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -12,6 +13,7 @@ import numpy as np
 import finchlang.array as xp
 from finchlang.base.errors import FinchError
 from finchlang.python.session import Session
+from finchlang.tensors.tensor import Tensor
 from finchlang.testing.compare_engines import SEMANTICS, Way
 from finchlang.testing.compare_stored import same
 from finchlang.testing.data import plain
@@ -48,17 +50,42 @@ def expected_difference(seed: int) -> str:
         session.run("\n".join([*lines, f'path(name) = string("{folder}/", name)']))
         ours = known | {name: xp.asarray(session[name]) for name in OPERANDS} | {"xp": xp}
         known |= {name: plain(session[name]) for name in (*OPERANDS, "c")} | {"np": np}
+        scope = _around(session, Path(folder)) | known
         for count in range(EACH):
             text, python = ROWS[(seed // 4 * EACH + count) % len(ROWS)]
             wanted = None if python[0] == "!" else eval(python, known | {"xp": np})
             try:
-                value = _left(session, text, bool(count % 2)) if text else eval(python, ours)
+                if text.startswith("> "):
+                    exec(text[2:].replace(" // ", "\n"), scope)
+                    value = scope["r"]
+                else:
+                    value = _left(session, text, count % 2 > 0) if text else eval(python, ours)
                 is_right = wanted is not None and _is(plain(value), wanted)
             except FinchError as error:
                 value, is_right = error, python == f"!{error.kind}"
             if not is_right:
                 found.append(f"{text}\nis {value!r}, and {wanted!r} by `{python}`\n")
     return "\n".join([*found, *lines]) if found else ""
+
+
+def _around(session: Session, folder: Path) -> dict[str, Any]:
+    """The names that Python has in rows beside the operands."""
+
+    def fails(text: str) -> str:
+        """The kind of the error with which a script ends."""
+        try:
+            session.run(text)
+        except FinchError as error:
+            return error.kind
+        return ""
+
+    def stored(format: str, shape: tuple[int, ...], level: dict[str, Any]) -> Tensor:
+        """A tensor with these arrays in its inner level, which may be unsound, and values of 1."""
+        arrays: Any = {name: np.array(a) if isinstance(a, list) else a for name, a in level.items()}
+        storage = [*({} for _ in shape[1:]), arrays, {"val": np.ones(level["stored"])}]
+        return Tensor.from_storage(Tensor(format, *shape).format, shape, storage, False)
+
+    return {"s": session, "run": session.run, "Tensor": Tensor} | locals()
 
 
 def _left(session: Session, text: str, is_printed: bool) -> Any:

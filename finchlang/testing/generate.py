@@ -114,8 +114,11 @@ class Maker:
         ends = max(own.lowest, -own.highest), own.highest, own.highest - 1, 1
         return typed(self.random.choice(ends), type)
 
-    def small_value(self, least: int, type: str) -> str:
-        return typed(self.random.randint(least, 4) if type != "Bool" else True, type)
+    def small_value(self, type: str) -> str:
+        return typed(self.random.randint(0, 4), type)
+
+    def divisor(self, type: str) -> str:
+        return next(v for v in iter(lambda: self.far_value(type), "") if v != typed(0, type))
 
     def element(self, output: bool) -> tuple[str, str]:
         type = self.random.choice(TYPES[self.kind])

@@ -71,6 +71,8 @@ def _forms(name: str) -> tuple[Form, ...]:
 VALUES, CONDITIONS, ROUNDED, SIGNS = map(_forms, ("values", "conditions", "rounded", "signs"))
 #: statements of functions, comparisons and expressions in them
 STEPS, COMPARED, COMPUTED = map(_forms, ("steps", "compared", "computed"))
+#: statements in loops of scripts, and tokens that stand for text
+ROUNDS, WORDS = _forms("rounds"), TABLES["words"]
 #: templates within kernels, of a kernel around a tensor of given levels, of scripts
 KERNELS, WALKED, SCRIPTS = map(_forms, ("kernels", "walked", "scripts"))
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from functools import cache, partial
+from functools import cache
 from itertools import product
 
 from finchlang.base.errors import FinchError
@@ -23,7 +23,7 @@ from finchlang.testing.random_shapes import OPERATORS as SHAPES, WRITTEN, around
 from finchlang.text.print import pretty
 
 #: one seed in so many has NaN, infinities and -0.0 in its data
-SPECIAL = 7
+SPECIAL = 5
 #: how a tensor is accessed, by the name of a context: what stands around it, and each index
 SPELLED = {name: ("{0}", f"{name}({{}})") for name in PROTOCOLS}
 SPELLED |= {"moved": ("offset({0}, {1})", "{}"), "later": ("{0}", "{} + 1")}
@@ -36,13 +36,6 @@ CONTEXTS = (
 #: how many operators a script applies to numbers of their own
 EACH = 9
 _TENSOR = re.compile(r"([A-Z])(!?)(?:\[([^\]]*)\]|:([a-z@]*))?(?:@(.*))?")
-#: texts of signs, by kind of program
-_SIGNS = {
-    "+": {"float": "+=", "bool": "<<||>>=", "minplus": "<<min>>="},
-    "e": {"float": "+=", "bool": "<<||>>=", "minplus": "min="},
-    "*": {"float": "*", "bool": "&", "minplus": "+"},
-    ".": {"float": ".* .+ .-", "bool": ".&", "minplus": ".+"},
-}
 
 
 def is_special(seed: int) -> bool:
@@ -84,7 +77,7 @@ class Writer(ExpressionMaker):
         number, made, done = str(self.number), list[str](), list[str]()
         opened: list[list[str]] = []
         for line in form.text.split(" // ")[1:]:
-            if re.match("(for|if|let|function|while) |.*begin$", line):
+            if re.match(r"(@finch )?(for|if|let|function|while) (?!.* end$)|.*begin$", line):
                 own = nest.every if " over" in line else re.findall(r"(\w) = [?_]", line)
                 opened.append([i for i in own if i in nest.every])
             elif line == "end":
@@ -174,15 +167,23 @@ class Writer(ExpressionMaker):
             "F": lambda: self.regional(nest), "P": lambda: self.part(nest), "R": lambda: self.rounded(nest),
             "S": lambda: self.permitted(nest, self.new(tuple(nest.indices.values()))),
             "K": lambda: "\n".join(self.form(self.chosen(KERNELS))), "z": lambda: self.zero,
+            "L": lambda: self.round(nest, depth - 1),
             "v": lambda: f"{self.random.uniform(1, 9)}e{self.random.randint(-300, 300)}",
         }  # fmt: skip
-        if token in _SIGNS:
-            return self.random.choice(_SIGNS[token].get(self.kind, _SIGNS[token]["float"]).split())
         if token in made:
             return made[token]()
+        if token.isdigit():  # of a format
+            return f"{{{token}}}"
+        if token in grammar.WORDS:
+            return re.sub(r"\s+// ", "\n", self.filled(grammar.WORDS[token], nest, depth))
         if found := _TENSOR.fullmatch(token):
             return self.tensor(nest, found)
         return super().token(token, nest, depth)
+
+    def round(self, nest: Nest, depth: int) -> str:
+        """A statement of a loop in a script, which has no further statements at depth 0."""
+        fit = tuple(row for row in grammar.ROUNDS if depth or "{L}" not in row.text)
+        return self.written(fit, nest, depth).replace(" // ", "\n")
 
     def tensor(self, nest: Nest, token: re.Match[str]) -> str:
         key, output, at, over, levels = token.groups()
@@ -292,8 +293,8 @@ class Writer(ExpressionMaker):
         is_partial, given = OPERATORS[name].undefined is not None, list[str]()
         for n, type in enumerate(types):
             draw = self.value if name in COUNTED and n == 2 else self.far_value
-            if is_partial and is_careful:
-                draw = partial(self.small_value, n)
+            if is_partial and is_careful:  # it converts, or it divides by the last one
+                draw = self.small_value if len(types) == 1 else self.divisor if n else draw
             values = [draw(type) for _ in range(size)]
             given.append(values[0])
             if n == 0 or self.chance(0.75):
