@@ -423,9 +423,13 @@ def _place(op: str, x: Any, axis: Any, keepdims: bool) -> lazy.Array:
     axes = range(order) if axis is None else (normalized_axis(axis, order),)
     if not all([arg.shape[k] for k in axes]):
         raise ValueError(f"{'argmin' if op == 'minby' else 'argmax'} of no elements has no value")
-    _, result = _least(op, arg, axes)
+    over = axes
+    if axis is None and isinstance(arg, lazy.Leaf) and arg.values.is_fill:
+        # a run of fills is one step, whatever the order of the modes in storage
+        arg, over = reshaped(arg, (math.prod(arg.shape),)), (0,)
+    _, result = _least(op, arg, over)
     if arg.values.type.is_float:  # NaN is neither less nor greater than another
-        result = lazy.apply("ifelse", *_least("maxby", lazy.apply("isnan", arg), axes), result)
+        result = lazy.apply("ifelse", *_least("maxby", lazy.apply("isnan", arg), over), result)
     return lazy.Array(with_axes(result, tuple(axes), order) if keepdims else result)
 
 

@@ -19,6 +19,7 @@ ERROR_KINDS = (
 LONGEST, NEAR = 200, 80
 #: signs in place of control characters, which a terminal would obey
 _PICTURES = {**{k: 0x2400 + k for k in range(32) if k != ord("\t")}, 127: 0x2421}
+_PICTURES |= dict.fromkeys(range(0xD800, 0xE000), 0xFFFD)  # halves of characters, which cannot be written
 #: the kind of a failure that is a Bug and not a FinchError
 BUG = "bug"
 

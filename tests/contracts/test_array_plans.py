@@ -150,6 +150,12 @@ def test_small_operands_keep_narrow_indices_after_large_ones() -> None:
         assert str(found.format) == format
 
 
+def test_places_in_a_huge_matrix_take_steps_for_its_entries() -> None:
+    size, entries = 10**9, ([1.0, 2.0, -3.0], ([0, 5, 7], [3, 10**9 - 1, 3]))
+    array = xp.asarray(sp.coo_array(entries, shape=(size, size)))
+    assert int(xp.argmax(array)) == 6 * size - 1 and int(xp.argmin(array)) == 7 * size + 3
+
+
 @pytest.mark.parametrize(("function", "numbers"), rows_of("plan_rows.txt", "numbers"))
 def test_other_numbers_need_no_other_program(function: str, numbers: str) -> None:
     """Also where the fill depends on them, but for the result's format."""
