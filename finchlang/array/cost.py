@@ -15,7 +15,7 @@ from heapq import nsmallest
 from math import inf
 
 from finchlang.algebra import costs
-from finchlang.algebra.absence import AbsenceFormula, Where
+from finchlang.algebra.absence import Where
 from finchlang.algebra.costs import distinct, searched
 
 #: for each number of outer loops so many ways to go on are weighed: all of six loops
@@ -85,13 +85,8 @@ class Counts:
         for operand in operands:
             self.every |= operand.mask
         self.sparse = [o for k, o in enumerate(operands) if o.is_sparse and k not in followed]
-        #: those of several modes, by an index of theirs
-        self.ordered: dict[int, list[OperandEntries]] = {}
-        for operand in self.sparse:
-            for index in operand.order if len(operand.order) > 1 else ():
-                self.ordered.setdefault(index, []).append(operand)
+        self.ordered = [o for o in self.sparse if len(o.order) > 1]
         self.weighed = 0  # loops
-        self._about: dict[tuple[Where, int], list[Where]] = {}
         self._reached: dict[int, float] = {}
         self.updates = self.reached(self.every)
         self.entries = self.stored(kept)
@@ -151,21 +146,18 @@ class Counts:
             return None
         return self.distinct(operand, own | bit) / (self.distinct(operand, own) if own else 1.0)
 
-    def about(self, absent: AbsenceFormula, index: int) -> list[Where]:
-        """The parts of a formula but for operands without an index."""
-        key = absent, index
-        if key not in self._about:
-            others = [k for k, o in enumerate(self.operands) if not o.mask >> index & 1]
-            self._about[key] = [part for part in absent.parts if part not in others]
-        return self._about[key]
-
     def steps(self, absent: Where, outer: int, index: int) -> float | None:
         """The steps of a loop over `index` inside loops over `outer`; None if it visits all places."""
         if isinstance(absent, int):
             operand = self.operands[absent]
             return None if absent in self.followed else self.fiber(operand, outer, index)
-        found = [self.steps(part, outer, index) for part in self.about(absent, index)]
-        known = [steps for steps in found if steps is not None]
+        known = []
+        for part in absent.parts:
+            if isinstance(part, int) and not self.operands[part].mask >> index & 1:
+                continue
+            steps = self.steps(part, outer, index)
+            if steps is not None:
+                known.append(steps)
         if not known or absent.is_and:
             return sum(known) if known and len(known) == len(absent.parts) else None
         if len(known) == 1:
@@ -184,7 +176,7 @@ class Counts:
         else:
             total = steps
         total *= self.reached(outer)
-        for operand in self.ordered.get(index, ()):
+        for operand in self.ordered:
             if operand.is_left(outer, index):
                 total += costs.COPY * operand.entries
         if self.kept & bit and outer & ~self.kept:

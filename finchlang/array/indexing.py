@@ -154,10 +154,7 @@ def _joined(
     is_together = bool(marks) and marks[-1] - marks[0] + 1 == len(marks)
     before = given[: marks[0]] if is_together else []
     start = sum([index is not Ellipsis for _, index in before])
-    # (`list[int]()` takes a microsecond)
-    kinds: list[Any] = []
-    numbers: list[int] = []
-    places: list[int | None] = []
+    modes: list[Any] = []  # the kind, place and numbers of each
     turned: list[int] = []  # the modes of slices that go down
     args = [arg]
     shape: list[int] = [*block] if lists and not start else []
@@ -182,18 +179,18 @@ def _joined(
         else:
             (kind, bounds, length), place = index, len(shape)
             shape.append(length)
-            if kind != ALL and kind != WINDOW and kind[1] < 0 and _is_listed(arg, len(kinds)):
+            if kind != ALL and kind != WINDOW and kind[1] < 0 and _is_listed(arg, len(modes)):
                 kind, bounds = (WINDOW if kind[1] == -1 else (SLICE, -kind[1])), bounds[::-1]
                 turned.append(place)
-        kinds.append(kind)
-        places.append(place)
-        numbers += bounds
+        modes.append((kind, place, bounds))
     shape += block if lists and start and len(shape) == start else []
+    kinds, places = (tuple([mode[k] for mode in modes]) for k in (0, 1))
     part = arg
     if {*kinds} - {ALL}:
-        part = IndexedPart(tuple(args), tuple(kinds), tuple(places), tuple(numbers), tuple(shape))
-    elif places != [*range(len(shape))]:  # which the planner sees through
-        part = lazy.View(arg, tuple(places), tuple(shape))
+        numbers = tuple([number for *_, bounds in modes for number in bounds])
+        part = IndexedPart(tuple(args), kinds, places, numbers, tuple(shape))
+    elif places != tuple(range(len(shape))):  # which the planner sees through
+        part = lazy.View(arg, places, tuple(shape))
     part = lazy.Reversed(part, tuple(turned)) if turned else part
     if not lists or is_apart or len(common) == 1:
         return part

@@ -94,6 +94,19 @@ class Read:
         return [index for index in order if index in self.own] == self.own
 
     @property
+    def index_types(self) -> list[Type]:
+        """Those of its lists."""
+        return [level.index_type for _, level in self.levels() if not level.is_dense]
+
+    def copied(self, order: Sequence[Index], extents: Mapping[Index, int], is_wide: bool) -> Format:
+        """The format of a copy that is stored in the order of the loops, dense over lists."""
+        own = [index for index in order if index in self.own]
+        most = max([self.stored, *[extents[index] for index in own]])
+        kind, leaf = index_type([self], most, is_wide), Element(level_of(self.format).fill)
+        level = nest_of([True, *[False] * (len(own) - 1)], leaf, kind)
+        return permuted(level, tuple([self.indices.index(index) + 1 for index in reversed(own)]))
+
+    @property
     def weight(self) -> tuple[int, int]:
         """Less for one of more sparse modes, or of more modes."""
         return -sum([not level.is_dense for _, level in self.levels()]), -len(self.own)
@@ -232,8 +245,8 @@ def planned(nest: LoopNest, is_dense: bool, is_wide: bool) -> Plan:
         told = "by steps: " + ", ".join([one.text(nest) for one in found[:SHOWN]])
     followed = tuple([nest.reads[k] for k in sorted(best.followed)])
     format = result_format(nest, followed, order, is_dense, is_wide)
-    is_narrow = any([type.bits < 64 for type in _index_types(nest)])
-    is_counted = is_choice or is_narrow or bool(nest.reduced and nest.kept)
+    narrow = [type.bits < 64 for r in nest.reads if r.is_sparse for type in r.index_types]
+    is_counted = is_choice or any(narrow) or bool(nest.reduced and nest.kept)
     return Plan(order, format, followed, told, is_counted, nest.counts().entries)
 
 
@@ -266,31 +279,27 @@ def result_format(
     stored = [index for index in order if index in nest.kept]
     if not stored:
         return Scalar(nest.values.fill)
+    most = max([2 * nest.counts().entries, *[nest.extents[index] for index in stored]])
+    index = index_type(nest.reads, most, is_wide)
     level: Level
     if is_dense or not nest.values.is_fill:
         level = nest_of([True] * len(stored), leaf)
     elif nest.reduced:
         full = full_levels(nest.counts(), list(map(nest.indices.index, stored)))
-        level = nest_of(full, leaf, index_type(nest, is_wide))
+        level = nest_of(full, leaf, index)
     else:
-        same, index = None if is_wide else _same_format(nest, stored), index_type(nest, is_wide)
-        are_dense = [_is_dense(nest, followed, order, index) for index in stored]
+        same = None if is_wide else _same_format(nest, stored)
+        are_dense = [_is_dense(nest, followed, order, k) for k in stored]
         level = nest_of(are_dense, leaf, index) if same is None else same.with_leaf(leaf)
     permutation = tuple([nest.kept.index(index) + 1 for index in reversed(stored)])
     return permuted(level, permutation)
 
 
-def _index_types(nest: LoopNest) -> list[Type]:
-    """Those of the lists of all operands."""
-    levels = [level for read in nest.reads if read.is_sparse for _, level in read.levels()]
-    return [level.index_type for level in levels if not level.is_dense]
-
-
-def index_type(nest: LoopNest, is_wide: bool) -> Type:
-    """The index type of a result's lists: the widest of its operands, if that holds the extents and the
-    entries that are expected, and no kernel has found too many."""
-    most = max([2 * nest.counts().entries, *[nest.extents[index] for index in nest.kept]])
-    found = max(_index_types(nest), key=lambda type: type.highest, default=Int64)
+def index_type(reads: Sequence[Read], most: float, is_wide: bool) -> Type:
+    """The index type of the lists of a copy or a result: the widest of its operands, if that holds `most`,
+    the extents and the expected entries, and no kernel has found too many."""
+    types = [type for read in reads if read.is_sparse for type in read.index_types]
+    found = max(types, key=lambda type: type.highest, default=Int64)
     return found if most <= found.highest and not is_wide else Int64
 
 

@@ -20,11 +20,10 @@ from finchlang.array.logical.rebuild import Graph, LogicalPlanner
 from finchlang.array.logical.stats import entries_of
 from finchlang.array.plan import LoopNest, Plan, Read, absence_of, is_path, loops_of, planned
 from finchlang.base.records import record
-from finchlang.levels.element import Element
 from finchlang.levels.level import level_of
 from finchlang.operators.operator_table import AND, DIFFERS, NOT, OR, SELECT, operator
 from finchlang.syntax import nodes as ast, traversal as trees, types
-from finchlang.tensors.formats import Format, nest_of, permuted
+from finchlang.tensors.formats import Format
 
 #: where an expression is read, one for each of its modes
 Indices = tuple[ast.Node, ...]
@@ -80,8 +79,10 @@ class _Nest:
 
 @dataclass
 class _Loops:
-    """The accesses in the expression of a loop nest, and the indices they give extents (`covered`)."""
+    """The accesses in the expression of a loop nest, the indices they give extents (`covered`), and the
+    sizes of these."""
 
+    sizes: dict[ast.Index, int] = field(default_factory=dict)
     reads: list[Read] = field(default_factory=list)
     accesses: list[ast.Access] = field(default_factory=list)
     covered: set[ast.Node] = field(default_factory=set)
@@ -187,7 +188,7 @@ class Lowering:
         kept = tuple([i for k, i in enumerate(own) if k not in reduced])
         # the tensor is declared with `start`, which thereby is its fill
         values = values_of(start, node.values.is_fill)
-        extents = dict(zip(own, arg.shape, strict=True))
+        self._loops.sizes = extents = dict(zip(own, arg.shape, strict=True))
         others = tuple([own[k] for k in reduced])
         reads = tuple(self._loops.reads)
         read_at = dict(zip(self._loops.accesses, reads, strict=True)).get
@@ -247,16 +248,12 @@ class Lowering:
 
     def copied(self, access: ast.Access, read: Read, order: tuple[ast.Index, ...]) -> ast.Access:
         """An access of a copy of an operand that is stored in the order of the loops, dense over lists."""
-        own = [index for index in order if index in read.own]
-        level = level_of(read.format)
-        copied = nest_of([True, *[False] * (len(own) - 1)], Element(level.fill))
-        permutation = tuple([read.indices.index(index) + 1 for index in reversed(own)])
-        name = f"c{len(self.copies)}"
-        self.copies.append((name, permuted(copied, permutation)))
+        name, fill = f"c{len(self.copies)}", level_of(read.format).fill
+        self.copies.append((name, read.copied(order, self._loops.sizes, self.is_wide)))
         target = ast.Access(ast.Variable(name), access.indices)
         loops = tuple([(index, ast.Dimensionless()) for index in read.own])
         body = ast.Assign(target, ast.Variable("initwrite"), access)
-        self._add(name, plain(level.fill), loops, body)
+        self._add(name, plain(fill), loops, body)
         return target
 
     def _add(self, name: str, start: ast.Node, loops: Any, body: ast.Node) -> None:

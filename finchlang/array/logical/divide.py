@@ -46,17 +46,12 @@ class Division:
         self.alone = sum([stored[k].mask & ~self.needed(1 << k) for k in range(len(stored))])
         #: labels that no factor has, along which the result is repeated
         self.spread = self.kept & ~self.mask_of(self.everything)
-        self.choices = 0
+        self.choices = 0  # more than MOST: the search ended before all divisions were weighed
         self.complete: list[PlannedNest] = []  # whole divisions, each better than those before
         self._found: dict[int, tuple[float, PlannedNest | None]] = {}
         #: of each nest its cost without that of its parts, with counts; without these where it is more
         self._priced: dict[Any, tuple[float, Counts | None]] = {}
         self._keys: dict[int, tuple[object, tuple[int, ...]]] = {}
-
-    @property
-    def is_cut(self) -> bool:
-        """Whether the search ended before all divisions were weighed."""
-        return self.choices > MOST
 
     def mask_of(self, factors: int) -> int:
         found = self._masks.get(factors)

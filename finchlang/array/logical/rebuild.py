@@ -200,7 +200,7 @@ class LogicalPlanner:
         other = min(others, key=lambda nest: nest.cost, default=None)
         chosen = best if best.cost <= costs.GAIN * written.cost or is_masked else written
         told = Described(form, best, written, other)
-        if division.is_cut:
+        if division.choices > MOST:
             told.notes.append(f"after {MOST} choices no more divisions are weighed")
         found, cost = self.built(chosen, form, told, form.scalars)
         if self.is_spent and not self.depth:
