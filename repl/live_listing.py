@@ -76,6 +76,7 @@ class GrowingHost(ResidualHost):
         then: Callable[[], None],
         otherwise: Callable[[], None] | None = None,
         is_rare: bool = False,
+        variable: ir.Var | None = None,
     ) -> None:
         condition = self.reduced(condition)
         if isinstance(condition, ir.Const):
@@ -88,8 +89,10 @@ class GrowingHost(ResidualHost):
                 self._inside(otherwise)
             self._else = None
 
-        self._line(f"if {self._listing.expr(condition)}{'  # rarely' * is_rare}")
-        super().branch(condition, lambda: self._inside(then), other, is_rare)
+        nothing = ir.Code(())
+        head = ir.Branch(condition, nothing, nothing, is_rare, variable)
+        self._line(self._listing.head(head), None if variable is None else head)
+        super().branch(condition, lambda: self._inside(then), other, is_rare, variable)
         self._line("end")
 
     def loop(
@@ -190,6 +193,8 @@ class WatchingHost(ExecutingHost):
                 self._see(variable, variable.held)
             case ir.Bind() | ir.Get() | ir.Search():
                 self._see(statement.variable, statement.variable.held)
+            case ir.Branch(variable=ir.Var() as variable):
+                self._see(variable, variable.held)
             case ir.Set(cell, value):
                 self._see((cell, value), self.cells[cell])
             case ir.Store(buffer, index, value):

@@ -219,6 +219,9 @@ class ExecutingHost(Host):
         self.steps["branch"] += 1
         run_code(s.then if self.evaluate(s.condition) else s.otherwise, self)
 
+    def do_Give(self, s: ir.Give) -> None:
+        s.target.held = self.evaluate(s.value)
+
     def do_WhileLoop(self, s: ir.WhileLoop) -> None:
         def look() -> ir.Expr:
             run_code(s.test, self)
@@ -245,7 +248,8 @@ class ExecutingHost(Host):
         values = [self.evaluate(value) for value in s.values]
         contents = [self.cells.get(cell) for cell in s.cells]
         if procedure not in self._frames:
-            bound = [s.variable for s in walk(procedure.body) if hasattr(s, "variable")]
+            found = (getattr(s, "variable", None) for s in walk(procedure.body))
+            bound = [variable for variable in found if variable]
             own = dict.fromkeys((*procedure.cells, *cells_of(procedure.body)))
             self._frames[procedure] = [*procedure.inputs, *bound], [*own]
         variables, cells = self._frames[procedure]

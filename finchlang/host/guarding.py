@@ -32,7 +32,7 @@ class _Guarded:
     ) -> Expr:
         value = partial(self._host.load, buffer, index, name, type, **known)
         otherwise = const(0, type or buffer.type)
-        return self._host.only_if(self._condition, value, name, otherwise, **known)
+        return self._host.only_if(self._condition, value, name, otherwise, None, **known)
 
     def search(self, buffer: Buffer, start: Expr, stop: Expr, key: Expr, name: str = "q") -> Expr:
         value = partial(self._host.search, buffer, start, stop, key, name)

@@ -150,17 +150,22 @@ class Host(ABC):
         variable."""
 
     def branch(
-        self, condition: Expr, then: Body, otherwise: Body | None = None, is_rare: bool = False
+        self,
+        condition: Expr,
+        then: Body,
+        otherwise: Body | None = None,
+        is_rare: bool = False,
+        variable: Var | None = None,
     ) -> None:
         """Run one of the arms, or the only possible one if it is known whether the condition holds.
-        `is_rare` as in `ir.Branch`."""
+        `is_rare` and `variable` as in `ir.Branch`."""
         condition = self.reduced(condition)
         if not isinstance(condition, Const):
             code = self.block(self._arm(condition, True, then))
             other = ir.Code(())
             if otherwise is not None:
                 other = self.block(self._arm(condition, False, otherwise))
-            self.do(ir.Branch(condition, code, other, is_rare))
+            self.do(ir.Branch(condition, code, other, is_rare, variable))
         elif condition.value:
             then()
         elif otherwise is not None:
@@ -186,16 +191,25 @@ class Host(ABC):
         condition: Expr,
         value: Callable[[], Expr],
         name: str,
-        otherwise: Expr = code.FALSE,
+        otherwise: Expr | Callable[[], Expr] = code.FALSE,
+        type: Type | None = None,
         **known: Fact,
     ) -> Expr:
-        """`value()`, which is computed only where `condition` holds, else `otherwise`."""
+        """`value()`, which is computed only where `condition` holds, else `otherwise` or what that returns;
+        cast to `type`, or to that of `otherwise`."""
         condition = self.reduced(condition)
+        other = (lambda: otherwise) if isinstance(otherwise, Expr) else otherwise
+        kind = otherwise.type if isinstance(otherwise, Expr) else type
+        assert kind is not None
         if isinstance(condition, Const):
-            return value() if condition.value else otherwise
-        found = self.cell(otherwise, name)
-        self.branch(condition, lambda: self.set(found, value()))
-        return self.get(found, **known)
+            return code.cast(value() if condition.value else other(), kind)
+        variable = self.variable(name, kind, **known)
+
+        def give(value: Callable[[], Expr]) -> None:
+            self.do(ir.Give(variable, code.cast(value(), kind)))
+
+        self.branch(condition, partial(give, value), partial(give, other), variable=variable)
+        return variable
 
     @abstractmethod
     def loop(self, condition: Callable[[], Expr], body: Body, is_endless: bool = False) -> None:

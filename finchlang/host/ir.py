@@ -250,13 +250,23 @@ class Set(Stmt):
 
 @record(slots=True)
 class Branch(Stmt):
-    """Run `then` or `otherwise`. `is_rare` says that `then` is long and seldom run: a fact for native code,
-    which makes it a function of its own; not part of the meaning."""
+    """Run `then` or `otherwise`. If there is a `variable`, it is bound from here on to what the arm gave.
+    `is_rare` says that `then` is long and seldom run: a fact for native code, which makes it a function of
+    its own; not part of the meaning."""
 
     condition: Expr
     then: Code
     otherwise: Code = Code(())
     is_rare: bool = False
+    variable: Var | None = None
+
+
+@record(slots=True)
+class Give(Stmt):
+    """The end of an arm: `value` is what the branch around binds its variable to, which is `target`."""
+
+    target: Var
+    value: Expr
 
 
 @record(slots=True)

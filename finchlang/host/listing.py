@@ -105,12 +105,14 @@ class Listing:
                 target = self.name(cell) if cell in self.names else self.new_cell(cell)
                 self.line(depth, f"{target} := {content}")
             case ir.Branch(condition, then, otherwise):
-                self.line(depth, f"if {self.expr(condition)}{'  # rarely' * statement.is_rare}")
+                self.line(depth, self.head(statement))
                 self.code(then, depth + 1)
                 if otherwise.statements:
                     self.line(depth, "else")
                     self.code(otherwise, depth + 1)
                 self.line(depth, "end")
+            case ir.Give(_, value):
+                self.line(depth, self.expr(value))
             case ir.WhileLoop(test, condition, body):
                 self.loop(test, condition, body, depth)
             case ir.ForLoop(variable, start, stop, body):
@@ -121,6 +123,10 @@ class Listing:
                 self.line(depth, "end")
             case _:
                 self.line(depth, self.simple(statement))
+
+    def head(self, branch: ir.Branch) -> str:
+        name = "" if branch.variable is None else f"{self.typed([branch.variable])} = "
+        return f"{name}if {self.expr(branch.condition)}{'  # rarely' * branch.is_rare}"
 
     def new_cell(self, cell: ir.Cell) -> str:
         return f"cell {self.name(cell)}: {cell.type}"

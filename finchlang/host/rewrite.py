@@ -210,7 +210,7 @@ def expressions(statement: ir.Stmt) -> Iterator[ir.Expr]:
 def _parts(kind: Any) -> tuple[str, ...]:
     """The fields of a kind of statement in which there may be expressions that it uses."""
     names = (f.name for f in fields(kind) if "Code" not in f.type)
-    return tuple(name for name in names if name != "variable")
+    return tuple(name for name in names if name not in ("variable", "target"))
 
 
 def indirect(code: ir.Code) -> Iterator[ir.Load | ir.Store]:

@@ -31,6 +31,7 @@ OPERANDS: dict[type, dict[str, Type | str]] = {
     ir.Get: {"variable": "cell"},
     ir.Set: {"value": "cell"},
     ir.Branch: {"condition": Bool},
+    ir.Give: {"value": "target"},
     ir.WhileLoop: {},  # its condition may use what its test binds
     ir.ForLoop: _RANGE,  # its variable is visible in its body only
     ir.Room: {"variable": Int64},
@@ -243,6 +244,8 @@ class _Checker:
                     self.known = other if after is None else after
                 else:
                     self.known = after & other
+                if statement.variable is not None:
+                    self.given(statement.variable, then, otherwise)
             case ir.WhileLoop(test, condition, body):
                 self.statements(test)
                 self.expr(condition, Bool, "the condition of WhileLoop")
@@ -255,6 +258,14 @@ class _Checker:
                 self.code(body)
                 self.leave(visible)
                 self.known = before
+
+    def given(self, variable: ir.Var, *arms: ir.Code) -> None:
+        for last in (arm.statements[-1] if arm.statements else None for arm in arms):
+            if not isinstance(last, (ir.Give, ir.Fail)) or (
+                isinstance(last, ir.Give) and last.target is not variable
+            ):
+                self.fail(f"an arm does not give {variable}")
+        self.bind(variable, variable.type)
 
     def failure(self, kind: str, message: str, values: tuple[ir.Expr, ...]) -> None:
         if kind not in (*ERROR_KINDS, BUG):

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from finchlang.host import construct as code, ir
 from finchlang.host.recording import ResidualHost
-from finchlang.syntax.types import Bool, Int64
+from finchlang.syntax.types import Int64
 
 
 class WritingHost(ResidualHost):
@@ -62,10 +62,3 @@ class WritingHost(ResidualHost):
         """`cell` = the operation `name` on its content and `value`."""
         new = value if isinstance(value, ir.Expr) else code.const(value)
         self.set(cell, code.op(name, self.get(cell), code.cast(new, cell.type)))
-
-    def both(self, first: ir.Expr, second: Callable[[], ir.Expr]) -> ir.Expr:
-        """`first` and `second()`; the latter is evaluated only if the former holds."""
-        cell = self.cell(code.FALSE, "both")
-        with self.when(first):
-            self.set(cell, code.cast(second(), Bool))
-        return self.get(cell)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from finchlang.host.construct import ZERO, add, compare, sub
+from finchlang.host.construct import ZERO, add, compare, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay, looplets as lp
@@ -66,17 +66,15 @@ class SparseBlockList(Indexed):
 
     def _find(self, host: Host, fiber: Fiber, listed: Listed, i: Expr) -> Node:
         """The payload at coordinate i, in the first block that ends at i or later if it is there."""
-        found = host.cell(NONE, "found")
         b = listed.locate(host, listed.start, i)
 
-        def look() -> None:
+        def look() -> Expr:
             first, after = self._positions(host, fiber, b)
             back = sub(host.load(listed.idx, b, "i", Int64), sub(i, 1))
             position = host.let(sub(sub(after, back), 1), "position")
-            host.branch(compare("ge", position, first), lambda: host.set(found, position))
+            return op("select", compare("ge", position, first), position, NONE)
 
-        host.branch(compare("lt", b, listed.stop), look)
-        position = host.get(found)
+        position = host.only_if(compare("lt", b, listed.stop), look, "found", NONE)
         return lp.Switch(compare("ge", position, 0), fiber.child(position), self.fill)
 
     def append(self, host: Host, fiber: Fiber) -> tuple[Node, Any]:

@@ -97,14 +97,12 @@ class SparseInterval(Indexed):
             if not self.lvl.is_all_dense or not self.lvl.leaf.arrays:
                 host.branch(host.get(dirty), written)
                 return
-            stays = host.cell(host.get(dirty), "stays")
             blank = host.let(add(p, 2), "blank")  # not written yet, so that it can be made all fill
 
-            def look() -> None:
+            def look() -> Expr:
                 self.lvl.assemble(host, store.child, rest, blank, blank)
-                host.set(stays, op("not", equal(position, blank)))
+                return op("not", equal(position, blank))
 
-            host.branch(host.get(dirty), look)
-            host.branch(host.get(stays), written)
+            host.branch(host.only_if(host.get(dirty), look, "stays"), written)
 
         return fiber.child(position, dirty), epilogue

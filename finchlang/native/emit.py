@@ -156,6 +156,8 @@ class _Function(SplitFunction):
                 self.contents[expr] = cell
             case ir.Branch():
                 self.emit_if(statement)
+            case ir.Give(target, expr):
+                self.given.setdefault(target, []).append(f"[ {self.value(expr)}, %{self.block} ]")
             case ir.WhileLoop():
                 self.emit_while(statement)
             case ir.ForLoop():
@@ -198,6 +200,9 @@ class _Function(SplitFunction):
             self.emit_code(statement.otherwise)
             self.jump(end)
         self.start(end)
+        if (variable := statement.variable) is not None:
+            ways = ", ".join(self.given.pop(variable))
+            self.bind(variable, self.new(f"phi {llvm_type(variable.type)} {ways}"))
 
     def emit_while(self, statement: ir.WhileLoop) -> None:
         test, body, end = self.labels("test", "body", "end")

@@ -97,6 +97,7 @@ class FunctionText(Body):
         self.failures: dict[int, int] = (
             {id(f): number for number, f in enumerate(fails)} if kernel is None else kernel.failures
         )
+        self.given: dict[ir.Var, list[str]] = {}  # by arms that have ended, each with its label
         # around the current statement, the outermost first
         self.loops: list[ir.ForLoop | ir.WhileLoop] = []
         self.read: set[ir.Expr] = set()  # variables loaded in these loops

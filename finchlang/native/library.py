@@ -57,7 +57,9 @@ def search(type: Type) -> Residual:
     high = host.cell(op("min", add(start, _WINDOW), stop), "high")
 
     def is_below(q: Expr) -> Expr:
-        return host.both(compare("lt", q, stop), lambda: compare("lt", host.load(data, q), key))
+        return host.only_if(
+            compare("lt", q, stop), lambda: compare("lt", host.load(data, q), key), "both"
+        )
 
     with host.repeat(lambda: is_below(add(host.get(low), host.get(step)))):
         reach = host.get(step)

@@ -112,8 +112,10 @@ def _insertion_sort(host: WritingHost, data: Buffer, low: Expr, high: Expr) -> N
 
         def is_misplaced() -> Expr:
             at = host.get(hole)
-            return host.both(
-                compare("gt", at, low), lambda: compare("gt", host.load(data, sub(at, 1)), entry)
+            return host.only_if(
+                compare("gt", at, low),
+                lambda: compare("gt", host.load(data, sub(at, 1)), entry),
+                "both",
             )
 
         with host.repeat(is_misplaced):

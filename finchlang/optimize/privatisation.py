@@ -35,8 +35,8 @@ def privatise(residual: ir.Residual) -> ir.Residual:
 
     def changed(statement: ir.Stmt) -> list[ir.Stmt]:
         match statement:
-            case ir.Branch(condition, then, otherwise):
-                return [ir.Branch(condition, outermost(then), outermost(otherwise))]
+            case ir.Branch(_, then, otherwise):
+                return [replace(statement, then=outermost(then), otherwise=outermost(otherwise))]
             case ir.ForLoop() | ir.WhileLoop() if found := sums(statement):
                 own = {b: [ir.Buffer(f"{b}_{k}", b.type) for k in range(1, STEPS)] for b in found}
                 scratch.extend((part, SMALL) for parts in own.values() for part in parts)

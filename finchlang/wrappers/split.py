@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from finchlang.base.errors import FinchError
 from finchlang.base.records import record
-from finchlang.host.construct import ONE, ZERO, add, compare, mul, op, sub
+from finchlang.host.construct import ONE, TRUE, ZERO, add, compare, mul, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import looplets as lp
@@ -314,18 +313,17 @@ class FilledBlocks:
         steps: Any = kind(*parts, first=reach(self.steps.first))
         if last is not None:
             return replace(steps, last=reach(last))
-        known, cell = self.known, host.cell(ZERO, "last")
+        known = self.known
         is_any = compare("lt", known.start, known.stop)
         final = sub(known.stop, ONE)
 
-        def find() -> None:
+        def find() -> Expr:
             i = known.entry(host, final)[1]
-            found = partial(host.set, cell, reach(i))
             # in a slice, positions before its first element have the coordinate 0, and no block
-            found() if self.is_listed else host.branch(compare("lt", ZERO, i), found)
+            there = TRUE if self.is_listed else compare("lt", ZERO, i)
+            return op("select", there, reach(i), ZERO)
 
-        host.branch(is_any, find)
-        last = host.get(cell)
+        last = host.only_if(is_any, find, "last", ZERO)
         steps = replace(steps, last=last)
         return lp.Sequence((lp.Phase(steps, stop=last), lp.Phase(lp.Run(known.fill))))
 

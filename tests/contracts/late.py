@@ -36,10 +36,11 @@ class LateHost(ResidualHost):
         then: Callable[[], None],
         otherwise: Callable[[], None] | None = None,
         is_rare: bool = False,
+        variable: ir.Var | None = None,
     ) -> None:
         if not isinstance(condition, ir.Const):
             then, otherwise = self._later(then), otherwise and self._later(otherwise)
-        super().branch(condition, then, otherwise, is_rare)
+        super().branch(condition, then, otherwise, is_rare, variable)
 
     def loop(
         self, condition: Callable[[], ir.Expr], body: Callable[[], None], is_endless: bool = False

@@ -18,7 +18,6 @@ from finchlang.host.ir import Expr
 from finchlang.levels import looplets as lp
 from finchlang.rules.base.context import Context, accesses_in, bounded, find_looplets, put, put_in
 from finchlang.rules.base.early_exit import Exit, count
-from finchlang.rules.base.regions import divided
 from finchlang.rules.base.simplify_rule import is_nothing
 from finchlang.rules.base.state import State, drop, if_not_empty
 from finchlang.rules.derived import cursors
@@ -173,9 +172,6 @@ class _Meeting:
         are_distinct = all(c is None or c.known.are_distinct for c in self.lists)
         if not are_distinct or not are_divided(self.nests):
             return None
-        mask = next((x for x in self.nests if self._parts(x)), None)
-        if mask is not None:
-            return divided(self.machine, Context(self.term, (mask,)), self.state)
         return self._met()
 
     def _led(self, alone: list[int]) -> absence.Where:
@@ -188,16 +184,6 @@ class _Meeting:
         if any(c is None or isinstance(c.steps, lp.Jumper) for c in others):
             return self.absent
         return absence.either(*alone)
-
-    def _parts(self, mask: lp.Looplet) -> bool:
-        """Whether a looplet is a mask that parts the others: each is in one of its phases alone."""
-        fills = cursors.runs_of(mask)
-        if not cursors.is_mask(mask):
-            return False
-        E = Context(self.term, (mask,))
-        left = [x for fill in fills for x in find_looplets(simplify(E.payload(fill)))]
-        nests = [x for x in left if id(x) in self.number]
-        return len(nests) == len(set(nests))
 
     def _rest(self, left: ast.Node) -> Step:
         """A term that is left to do."""

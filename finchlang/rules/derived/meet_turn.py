@@ -359,10 +359,6 @@ def by_blocks(
     def pass_over() -> None:
         stops = [host.let(minimum(add(c.known.here(host), BLOCK), c.end), "stop") for c in pair]
         q, r = (sub(stop, BLOCK) for stop in stops)
-        is_passed = host.cell(FALSE, "passed")
-
-        def ask() -> None:
-            host.set(is_passed, host.disjoint(idx, q, shift, other_idx, r))
 
         def go_on() -> None:
             ends = [c.known.coordinate(host, sub(s, 1)) for c, s in zip(pair, stops, strict=True)]
@@ -370,8 +366,10 @@ def by_blocks(
             for is_first, c, s in zip(are_first, pair, stops, strict=True):
                 host.branch(is_first, partial(c.known.go, host, s))
 
-        host.branch(conjunction(compare("le", ZERO, q), compare("le", ZERO, r)), ask)
-        host.branch(host.get(is_passed), go_on, partial(host.set, block, stops[0]))
+        are_blocks = conjunction(compare("le", ZERO, q), compare("le", ZERO, r))
+        ask = partial(host.disjoint, idx, q, shift, other_idx, r)
+        is_passed = host.only_if(are_blocks, ask, "passed")
+        host.branch(is_passed, go_on, partial(host.set, block, stops[0]))
 
     def come_to_block() -> None:
         host.branch(is_far, search, pass_over) if counts else pass_over()

@@ -17,7 +17,7 @@ from finchlang.levels.looplets import Choice, Lookup, Run, Spike, Thunk
 from finchlang.operators.operator_table import operator
 from finchlang.rules.base.context import accesses_in, bounded, put
 from finchlang.rules.base.expressions import evaluate
-from finchlang.rules.base.state import State, branches
+from finchlang.rules.base.state import State
 from finchlang.rules.derived.joint_cases import Arm, Joint, Outcome, Outcomes, outcome_of, replaced
 from finchlang.rules.derived.operand_choice import gives_tensors, one_of
 from finchlang.rules.derived.pieces import are_alike, choose, selected
@@ -235,16 +235,13 @@ class Point(Joint):
             values = [(when, self._read(access, n)) for when, n in given]
             rest = code.cast(self._read(access, otherwise), values[0][1].type)
             return selected(self.host, values, rest, "v")
-        assert access.type is not None
-        start: ast.Node = otherwise if isinstance(otherwise, ast.Literal) else ast.Literal(0)
-        cell = self.host.cell(code.cast(self._read(access, start), access.type), "v")
-
-        def keep(node: ast.Node) -> None:
-            self.host.set(cell, self._read(access, node))
-
-        last = None if start is otherwise else partial(keep, otherwise)
-        branches(self.host, [(when, partial(keep, node)) for when, node in given], last)
-        return self.host.let(self.host.get(cell), "v")
+        read = partial(self._read, access)
+        value = partial(read, otherwise)
+        for when, node in reversed(given):
+            value = partial(
+                self.host.only_if, when, partial(read, node), "v", value, type=access.type
+            )
+        return value()
 
     def _left(self, given: list[tuple[ir.Expr, ast.Node]], otherwise: ast.Node) -> Options:
         """The options that are possible where this is asked."""
