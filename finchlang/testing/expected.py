@@ -57,7 +57,7 @@ def expected_difference(seed: int) -> str:
             try:
                 if text.startswith("> "):
                     exec(text[2:].replace(" // ", "\n"), scope)
-                    value = scope["r"]
+                    value = scope.pop("r", None)
                 else:
                     value = _left(session, text, count % 2 > 0) if text else eval(python, ours)
                 is_right = wanted is not None and _is(plain(value), wanted)
