@@ -76,6 +76,11 @@ class DenseArray:
             self._stored = fibers.transpose(np.argsort(axes))
         return self._stored
 
+    @property
+    def has_gaps(self) -> bool:
+        """Whether a tensor of this format may have elements that are not stored."""
+        return any(stores is not _all for stores, _ in self.levels)
+
     def read(self, at: tuple[int, ...]) -> Number:
         return Number(self.data[at].copy(), not self.stored[at])  # a pair would be a view
 

@@ -22,8 +22,16 @@ from finchlang.denote.bindings import (
 )
 from finchlang.denote.check_lifecycle import WRITES
 from finchlang.denote.extents import Environment, Equations, Late
-from finchlang.denote.index_modifiers import summands
-from finchlang.denote.numpy_operators import COMPARISONS, MEANINGS, Meaning, apply, common, is_kept
+from finchlang.denote.index_modifiers import is_bare, is_mask, summands
+from finchlang.denote.numpy_operators import (
+    CHOICES,
+    COMPARISONS,
+    MEANINGS,
+    Meaning,
+    apply,
+    common,
+    is_kept,
+)
 from finchlang.denote.references import Named, Places, needed
 from finchlang.denote.shape_arithmetic import Bounds, tensors_of
 from finchlang.denote.typed_values import Failed, Number, convert, integer, number
@@ -254,7 +262,8 @@ class Denotation(Places):
                         values.append(self.value(arg, env))
                 finally:  # Late is raised here, too, and the program goes on
                     self.is_idle = was_idle
-                return self.as_structure(node, self.apply(op, values, node), env)
+                found = self.as_structure(node, self.apply(op, values, node), env)
+                return self.as_chosen(node, values, found)
         raise FinchError("type", "this is no number", node.span)
 
     def apply(self, op: ast.Node, args: list[Any], node: ast.Node) -> Any:
@@ -288,6 +297,38 @@ class Denotation(Places):
                     return Number(value.value, True)
             return Number(value.value, value.is_structural or indices[1:] == indices[:1] != [])
         return value
+
+    def as_chosen(self, node: ast.Call, values: list[Any], found: Any) -> Any:
+        """The value of a choice, which reads an element at an expression in what is chosen from: it is one
+        between statements, in which the value chosen stays structural, if it is the fill that is read
+        there, or the only structural one."""
+        name = node.op.name if isinstance(node.op, ast.Variable) else ""
+        if (
+            name not in CHOICES
+            or not isinstance(found, Number)
+            or not isinstance(values[0], Number)
+        ):
+            return found
+        arms, ends = [*node.args[1:]], [Number(np.bool_(name == "||"), True)]
+        if not any(map(self.is_gathered, arms)):
+            return found
+        given = values[1:] if name == "ifelse" else [*values[1:], *ends]
+        given = given[::-1] if name == "||" else given
+        chosen = given[not values[0].value]
+        fills = [f for arm in arms for a in trees.accesses(arm) for f in self.fills_of(a)]
+        fills += [v.value for v in given if isinstance(v, Number) and v.is_structural]
+        is_structural = isinstance(chosen, Number) and chosen.is_structural
+        return Number(found.value, is_structural and _is_same(chosen.value, fills[0]))
+
+    def is_gathered(self, node: ast.Node) -> bool:
+        """Whether an expression reads an element of a tensor at an expression."""
+        own = (a for a in trees.accesses(node) if not is_mask(self.within_wrappers(a)[0]))
+        return any(not is_bare(index) for a in own for index in a.indices)
+
+    def fills_of(self, access: ast.Access) -> list[Any]:
+        root = self.within_wrappers(access)[0]
+        array = self.arrays.get(root.name) if isinstance(root, ast.Variable) else None
+        return [array.fill] if array is not None and array.has_gaps else []
 
     def is_outer(self, node: ast.Node, index: Any, env: Environment) -> bool:
         """Whether an expression is an integer that is the same in all steps of the loop of `index`."""
@@ -364,6 +405,10 @@ class Denotation(Places):
         if value is ast.MISSING:
             raise FinchError("type", "a number is needed here, which is `missing`", node.span)
         return int(integer(value, node, "a bound of an extent").value)
+
+
+def _is_same(one: Any, other: Any) -> bool:
+    return bool(one == other or (one != one and other != other))
 
 
 def fits_in(value: Any, type: types.Type) -> bool:

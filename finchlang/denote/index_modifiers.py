@@ -84,6 +84,16 @@ def check_count(root: Any, sizes: Sequence[Any], modes: list[AccessedMode], acce
         raise FinchError("dimension", message, access.span)
 
 
+def is_bare(index: Node) -> bool:
+    """Whether an index is one of a loop, perhaps moved or in a window."""
+    match index:
+        case Call(Extent(), (inner,)) | Call(
+            Variable("~" | "walk" | "gallop" | "follow"), (inner,)
+        ):
+            return is_bare(inner)
+    return any(sign > 0 and isinstance(n, Index) for sign, n in summands(index))
+
+
 def _modifiers(index: Node) -> AccessedMode:
     """How an index accesses its mode, with its `~`, protocols and windows taken off."""
     match index:

@@ -252,6 +252,8 @@ _INTEGERS = [t.name for t in TYPES.values() if t.is_integer]
 MEANINGS |= {(f"cut_{name}", 1): MEANINGS[name, 1] for name in _INTEGERS}
 SPELLINGS = {"and": "&&", "or": "||", "rem": "%"} | {a: type.name for a, type in ALIASES.items()}
 _LAZY = ("coalesce", "ifelse")
+#: operators whose first operand may tell that others are not needed
+CHOICES = ("ifelse", "&&", "||")
 COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 #: operators that take any number of operands, applied from left to right
 OF_MANY = ("+", "*", "min", "max", "&&", "||", "&", "|", "xor")

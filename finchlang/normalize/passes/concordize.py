@@ -17,6 +17,7 @@ from typing import Any
 
 from finchlang.algebra import index_arithmetic as affine, program_context as ctx
 from finchlang.algebra.expression_types import annotate, is_there, optional, type_of
+from finchlang.algebra.laws import by_structure, in_type, is_value
 from finchlang.base.errors import FinchError
 from finchlang.levels.element import typed_literal
 from finchlang.levels.scalars import KeptScalar, Scalar
@@ -68,7 +69,7 @@ def _in_scalar(
     name = context.fresh("t")
     context.formats[name] = context.workspaces[name] = level
     entry: Any = annotate(ast.Access(ast.Variable(name), (), span=value.span), {name: level})
-    found = guarded(ast.Assign(entry, ctx.PLAIN[0], value, span=value.span), context)
+    found = guarded(ast.Assign(entry, ctx.PLAIN[0], value, span=value.span), context, False)
     return (ast.Declare(entry.tensor, level.fill), found, ast.Freeze(entry.tensor)), entry
 
 
@@ -80,9 +81,10 @@ class _Frame:
     inserted: list[tuple[ast.Node, ast.Index]] = field(default_factory=list)
 
 
-def guarded(node: ast.Node, context: ctx.ProgramContext) -> ast.Node:
+def guarded(node: ast.Node, context: ctx.ProgramContext, keeps: bool = True) -> ast.Node:
     """A statement as others under conditions, if it reads an element at an expression in an arm of `?:`, or
-    right of the operand that decides `&&` or `||`: a loop around it would come there in any case."""
+    right of the operand that decides `&&` or `||`: a loop around it would come there in any case. If it
+    `keeps`, the value may be kept in a scalar before."""
     match node:
         case ast.Sieve(condition) if (cut := _cut(condition, False)) is not None:
             inner = trees.replace(node, condition=cut[1])
@@ -100,7 +102,7 @@ def guarded(node: ast.Node, context: ctx.ProgramContext) -> ast.Node:
                 return node
             if None in map(type_of, call.args):
                 return node
-            if (kept := _kept(node, call, type, context)) is not None:
+            if keeps and (kept := _kept(node, found, type, context)) is not None:
                 return kept
 
             def under(test: ast.Node, arm: ast.Node, rest: ast.Node | None) -> ast.Sieve:
@@ -122,17 +124,24 @@ def guarded(node: ast.Node, context: ctx.ProgramContext) -> ast.Node:
 
 
 def _kept(
-    node: ast.Node, call: ast.Node, type: Type, context: ctx.ProgramContext
+    node: ast.Node, found: tuple[Any, ...], type: Type, context: ctx.ProgramContext
 ) -> ast.Block | None:
     """A statement with the value of a call found before, under conditions, and kept in a scalar, if other
-    parts of it need conditions, too: the statement under those of all parts would be there 2^k times. None
-    if there are none, or a loop over another index may have to stand inside of one around an element."""
-    level = KeptScalar(typed_literal(0, type)) if type.kind != "pair" else None
-    if level is None or any(map(_crosses, trees.accesses(call))):
+    parts of it need conditions, too: the statement under those of all parts would be there 2^k times; or
+    if its arms may be several values by structure, of which the first stays one: a fill, if any is read.
+    None otherwise, or if a loop over another index may have to stand inside of one around an element."""
+    call, _, *arms = found
+    if type.kind == "pair" or any(map(_crosses, trees.accesses(call))):
         return None
     if not (context.is_there and is_there(call)):
         return None
-    if _selected(trees.rewrite_bottom_up(lambda n: level.fill if n == call else n, node)) is None:
+    fills = [fill for arm in arms for access in trees.accesses(arm) for fill in access.fills]
+    known = [in_type(n, type) for n in (*fills, *(n for arm in arms for n in by_structure(arm)))]
+    fill = typed_literal(known[0].value if known else 0, type)  # type: ignore[attr-defined]
+    is_one = all(is_value(n, fill.value, type) for n in known)
+    level = KeptScalar(fill)
+    rest = trees.rewrite_bottom_up(lambda n: fill if n == call else n, node)
+    if is_one and _selected(rest) is None:
         return None
     statements, entry = _in_scalar(call, level, context)
     rest = trees.rewrite_bottom_up(lambda n: entry if n == call else n, node)
