@@ -93,15 +93,10 @@ class Read:
         """Whether the tensor is stored in this order of loops."""
         return [index for index in order if index in self.own] == self.own
 
-    @property
-    def index_types(self) -> list[Type]:
-        """Those of its lists."""
-        return [level.index_type for _, level in self.levels() if not level.is_dense]
-
-    def copied(self, order: Sequence[Index], extents: Mapping[Index, int], is_wide: bool) -> Format:
+    def copied(self, order: Sequence[Index], sizes: Mapping[Index, int], is_wide: bool) -> Format:
         """The format of a copy that is stored in the order of the loops, dense over lists."""
         own = [index for index in order if index in self.own]
-        most = max([self.stored, *[extents[index] for index in own]])
+        most = max([self.stored, *[sizes[index] for index in own]])
         kind, leaf = index_type([self], most, is_wide), Element(level_of(self.format).fill)
         level = nest_of([True, *[False] * (len(own) - 1)], leaf, kind)
         return permuted(level, tuple([self.indices.index(index) + 1 for index in reversed(own)]))
@@ -245,8 +240,8 @@ def planned(nest: LoopNest, is_dense: bool, is_wide: bool) -> Plan:
         told = "by steps: " + ", ".join([one.text(nest) for one in found[:SHOWN]])
     followed = tuple([nest.reads[k] for k in sorted(best.followed)])
     format = result_format(nest, followed, order, is_dense, is_wide)
-    narrow = [type.bits < 64 for r in nest.reads if r.is_sparse for type in r.index_types]
-    is_counted = is_choice or any(narrow) or bool(nest.reduced and nest.kept)
+    is_narrow = index_type(nest.reads, 0.0, is_wide).bits < 64
+    is_counted = is_choice or is_narrow or bool(nest.reduced and nest.kept)
     return Plan(order, format, followed, told, is_counted, nest.counts().entries)
 
 
@@ -298,7 +293,8 @@ def result_format(
 def index_type(reads: Sequence[Read], most: float, is_wide: bool) -> Type:
     """The index type of the lists of a copy or a result: the widest of its operands, if that holds `most`,
     the extents and the expected entries, and no kernel has found too many."""
-    types = [type for read in reads if read.is_sparse for type in read.index_types]
+    levels = [level for read in reads if read.is_sparse for _, level in read.levels()]
+    types = [level.index_type for level in levels if not level.is_dense]
     found = max(types, key=lambda type: type.highest, default=Int64)
     return found if most <= found.highest and not is_wide else Int64
 

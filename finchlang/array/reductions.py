@@ -104,9 +104,7 @@ def _float(x: Any, dtype: Any) -> Expression:
     return converted(arg, wanted)
 
 
-def _mean(
-    arg: Expression, axes: tuple[int, ...], keepdims: bool, correction: float = 0
-) -> Expression:
+def _mean(arg: Expression, axes: Any, keepdims: bool, correction: float = 0) -> Expression:
     found = _divided(reduced("+", arg, axes, False), _count(arg, axes) - correction)
     return with_axes(found, axes, len(arg.shape)) if keepdims and axes else found
 

@@ -94,9 +94,7 @@ class Division:
 
     # ------------------------------------------------------------------------------------- divisions
 
-    def as_written(self, block: WrittenNest | None = None) -> PlannedNest:
-        block = self.form.written if block is None else block
-        assert isinstance(block, WrittenNest)
+    def as_written(self, block: WrittenNest) -> PlannedNest:
         parts = tuple([p if isinstance(p, int) else self.as_written(p) for p in block.parts])
         spent = sum([part.cost for part in parts if isinstance(part, PlannedNest)])
         found = self.priced_nest(parts, block.kept, spent, inf)
@@ -105,7 +103,7 @@ class Division:
 
     def best(self) -> PlannedNest:
         """The division that costs least."""
-        written = self.as_written()
+        written = self.as_written(self.form.written)
         greedy = self.greedy(written.cost)
         start = min(written, greedy, key=lambda nest: nest.cost) if greedy else written
         self.complete += [written] if start is written else [written, start]
@@ -129,7 +127,8 @@ class Division:
             alone = [(a,) for a in parts if a not in spent and self.mask_of(a) != self.needed(a)]
             pairs = [pair for pair in combinations(sorted(parts), 2) if len(parts) > 2]
             for group in (*alone, *pairs):
-                if group not in tried and (len(group) < 2 or self.is_met(*group)):
+                is_met = len(group) < 2 or self.mask_of(group[0]) & self.mask_of(group[1])
+                if group not in tried and is_met:
                     cost = sum([spent.get(k, 0.0) for k in group])
                     order = self.canonical(sum(group))[1]
                     tried[group] = self.priced_nest([parts[k] for k in group], order, cost, limit)
@@ -141,9 +140,6 @@ class Division:
             for k in group:
                 del parts[k]
             parts[sum(group)] = cast(PlannedNest, tried[group])
-
-    def is_met(self, a: int, b: int) -> bool:
-        return bool(self.mask_of(a) & self.mask_of(b))
 
     def solved(self, factors: int, bound: float) -> tuple[float, PlannedNest | None]:
         """The cheapest nest for a set of factors, with its cost; None if it costs more than the bound."""

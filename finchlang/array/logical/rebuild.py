@@ -194,7 +194,7 @@ class LogicalPlanner:
         of_factor, sizes = self.statistics.of_factor, form.sizes
         stored = [of_factor(expr, labels, sizes, form.times) for expr, labels in form.factors]
         division = Division(form, stored, numbers)
-        written, best = division.as_written(), division.best()
+        written, best = division.as_written(form.written), division.best()
         self.is_choice = self.is_choice or len(form.factors) > 1
         others = [nest for nest in division.complete if best.cost < nest.cost != written.cost]
         other = min(others, key=lambda nest: nest.cost, default=None)
