@@ -183,7 +183,8 @@ class Evaluator(Calls):
             name, values = target.name, scope.values_with(target.name)
 
             def bind(env: Environment, value: Any) -> None:
-                check(value)
+                if value is None:
+                    check(value)
                 values(env)[name] = value
 
             return bind

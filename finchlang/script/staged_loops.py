@@ -91,14 +91,9 @@ class Variant:
                 value is None or meaning is ABSENT or not meaning.is_same(type(meaning)(value))
             ):
                 return None
-        found, formats = [], []
-        for given in self.taken:
-            value = given.where(environment).get(given.name)
-            argument = args.MAKERS[type(value)](value)
-            if argument is None:
-                return None
-            found.append(argument)
-            formats.append(argument[args.FORMAT])
+        bound = [given.where(environment).get(given.name) for given in self.taken]
+        found = [args.MAKERS[type(value)](value) for value in bound]
+        formats = [argument[args.FORMAT] for argument in found if argument is not None]
         if formats != self.formats:
             return None
         self.formats = formats  # identical objects compare fastest at the next call
