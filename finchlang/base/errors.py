@@ -17,9 +17,9 @@ ERROR_KINDS = (
 )
 #: so many characters of a line are shown, of a longer one so many before the place
 LONGEST, NEAR = 200, 80
-#: signs in place of control characters, which a terminal would obey
-_PICTURES = {**{k: 0x2400 + k for k in range(32) if k != ord("\t")}, 127: 0x2421}
-_PICTURES |= dict.fromkeys(range(0xD800, 0xE000), 0xFFFD)  # halves of characters, which cannot be written
+#: signs in place of control characters, which a terminal would obey, and of halves of characters
+_PICTURES = {k: 0x2400 + k for k in range(32) if k != ord("\t")} | {127: 0x2421}
+_PICTURES |= dict.fromkeys(range(0xD800, 0xE000), 0xFFFD)
 #: the kind of a failure that is a Bug and not a FinchError
 BUG = "bug"
 

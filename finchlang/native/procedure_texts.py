@@ -150,12 +150,9 @@ _LEAST = 8
 
 def _grow() -> str:
     to = max(aligned_memory.ALIGNMENT, _LEAST)
-    place, own = memory_limit.PLACE, memory_limit.OWN
-    lengths = {"length": len(place) + 1, "own_length": len(own) + 1}
-    kilobytes = mmap.PAGESIZE // 1024
-    fits = _FITS.format(place=place, own=own, **lengths, most=2**63 - 1, kilobytes=kilobytes)
-    large = memory_limit.LARGE
-    page = mmap.PAGESIZE
+    place, own, large = memory_limit.PLACE, memory_limit.OWN, memory_limit.LARGE
+    lengths, page = {"length": len(place) + 1, "own_length": len(own) + 1}, mmap.PAGESIZE
+    fits = _FITS.format(place=place, own=own, **lengths, most=2**63 - 1, kilobytes=page // 1024)
     advice = _ADVISE.format(last=page - 1, mask=-page, advice=getattr(mmap, "MADV_HUGEPAGE", 0))
     return _GROW.format(spare=to - _LEAST, last=to - 1, mask=-to, large=large) + fits + advice
 
