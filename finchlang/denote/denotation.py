@@ -24,11 +24,11 @@ from finchlang.denote.check_lifecycle import WRITES
 from finchlang.denote.extents import Environment, Equations, Late
 from finchlang.denote.index_modifiers import is_bare, is_mask, summands
 from finchlang.denote.numpy_operators import (
-    CHOICES,
     COMPARISONS,
     MEANINGS,
     Meaning,
     apply,
+    choice,
     common,
     is_kept,
 )
@@ -253,6 +253,9 @@ class Denotation(Places):
                     message = f"{name} has {len(shape)} dimensions, not {k}"
                     raise FinchError("dimension", message, node.span)
                 return number(shape[k - 1])
+            case ast.Call(op, (*before, last)) if len(before) > 1 and choice(op) in ("&&", "||"):
+                first = ast.Call(op, tuple(before), span=node.span)
+                return self.value(ast.Call(op, (first, last), span=node.span), env)
             case ast.Call(op, args):
                 values: list[Any] = []
                 was_idle = self.is_idle
@@ -281,38 +284,30 @@ class Denotation(Places):
     def as_structure(self, node: ast.Call, value: Any, env: Environment) -> Any:
         """The value of a call, structural where the text alone tells it: a comparison of an index, perhaps
         moved by literals, with an integer that is the same in all steps of its loop, like a mask, or with
-        itself; and an integer less itself."""
+        itself."""
         name = node.op.name if isinstance(node.op, ast.Variable) else ""
-        if len(node.args) != 2 or not isinstance(value, (Number, Failed)):
+        if name not in COMPARISONS or not isinstance(value, Number):
             return value
-        if name in COMPARISONS and isinstance(value, Number):
-            indices = []
-            for moved, outer in (node.args, node.args[::-1]):
-                terms = [n for n in summands(moved) if not isinstance(n[1], ast.Literal)]
-                deep = terms[0][1] if len(terms) == 1 and terms[0][0] > 0 else None
-                indices += [deep] if isinstance(deep, ast.Index) else []
-                known = all(isinstance(n, (ast.Index, ast.Literal)) for _, n in summands(outer))
-                is_like_mask = isinstance(deep, ast.Index) and (known or deep == moved)
-                if is_like_mask and self.is_outer(outer, deep, env):
-                    return Number(value.value, True)
-            return Number(value.value, value.is_structural or indices[1:] == indices[:1] != [])
-        return value
+        indices = []
+        for moved, outer in (node.args, node.args[::-1]):
+            terms = [n for n in summands(moved) if not isinstance(n[1], ast.Literal)]
+            deep = terms[0][1] if len(terms) == 1 and terms[0][0] > 0 else None
+            indices += [deep] if isinstance(deep, ast.Index) else []
+            known = all(isinstance(n, (ast.Index, ast.Literal)) for _, n in summands(outer))
+            is_like_mask = isinstance(deep, ast.Index) and (known or deep == moved)
+            if is_like_mask and self.is_outer(outer, deep, env):
+                return Number(value.value, True)
+        return Number(value.value, value.is_structural or indices[1:] == indices[:1] != [])
 
     def as_chosen(self, node: ast.Call, values: list[Any], found: Any) -> Any:
         """The value of a choice, which reads an element at an expression in what is chosen from: it is one
         between statements, in which the value chosen stays structural, if it is the fill that is read
         there, or the only structural one."""
-        name = node.op.name if isinstance(node.op, ast.Variable) else ""
-        if (
-            name not in CHOICES
-            or not isinstance(found, Number)
-            or not isinstance(values[0], Number)
-        ):
+        name, arms = choice(node.op), node.args[1:]
+        known = name and isinstance(found, Number) and isinstance(values[0], Number)
+        if not known or not any(map(self.is_gathered, arms)):
             return found
-        arms, ends = [*node.args[1:]], [Number(np.bool_(name == "||"), True)]
-        if not any(map(self.is_gathered, arms)):
-            return found
-        given = values[1:] if name == "ifelse" else [*values[1:], *ends]
+        given = [*values[1:], Number(np.bool_(name == "||"), True)][:2]
         given = given[::-1] if name == "||" else given
         chosen = given[not values[0].value]
         fills = [f for arm in arms for a in trees.accesses(arm) for f in self.fills_of(a)]

@@ -252,8 +252,6 @@ _INTEGERS = [t.name for t in TYPES.values() if t.is_integer]
 MEANINGS |= {(f"cut_{name}", 1): MEANINGS[name, 1] for name in _INTEGERS}
 SPELLINGS = {"and": "&&", "or": "||", "rem": "%"} | {a: type.name for a, type in ALIASES.items()}
 _LAZY = ("coalesce", "ifelse")
-#: operators whose first operand may tell that others are not needed
-CHOICES = ("ifelse", "&&", "||")
 COMPARISONS = ("==", "!=", "<", "<=", ">", ">=")
 #: operators that take any number of operands, applied from left to right
 OF_MANY = ("+", "*", "min", "max", "&&", "||", "&", "|", "xor")
@@ -305,6 +303,12 @@ DECIDING: dict[str, Callable[[int, Any, np.dtype], Any]] = {
     "&": lambda k, x, t: 0 if x == 0 else None,
     "|": lambda k, x, t: x if x == (1 if t.kind == "b" else wrap(-1, t)) else None,
 }
+
+
+def choice(op: Node) -> str:
+    """The operator, if its first operand tells which others are needed; else an empty name."""
+    name = getattr(op, "name", "")
+    return name if (name := SPELLINGS.get(name, name)) in ("ifelse", "&&", "||") else ""
 
 
 def is_kept(op: Node, value: Any, dtype: np.dtype) -> bool:
