@@ -71,6 +71,8 @@ BAD: list[tuple[str, list[ir.Stmt]]] = [
     ("which may not be set", [ir.ForLoop(y, ONE, ONE, code(set_c)), get_c]),
     ("which may not be set", [ir.WhileLoop(EMPTY, condition, code(set_c)), get_c]),
     ("the condition of Branch is Int64", [ir.Branch(ONE, EMPTY, EMPTY)]),
+    ("an arm does not give x", [ir.Branch(condition, code(ir.Give(x, ONE)), EMPTY, False, x)]),
+    ("the value of Give is Bool", [ir.Give(x, TRUE)]),
     ("the condition of WhileLoop is Int64", [ir.WhileLoop(EMPTY, ONE, EMPTY)]),
     ("the start of ForLoop is Bool", [ir.ForLoop(x, TRUE, ONE, EMPTY)]),
     ("x32 is Int32 but bound to Int64", [ir.ForLoop(ir.Var("x32", Int32), ONE, ONE, EMPTY)]),
