@@ -146,4 +146,6 @@ def generator(source: str) -> Any:
 
 
 def procedure_code(name: str) -> bytes:
-    return machine_code(emit_procedure(name))
+    """The object code of a procedure of the library, always with LLVM's passes: it is kept on disk."""
+    source = emit_procedure(name)
+    return optimised(source, generator(source).emit_object)
