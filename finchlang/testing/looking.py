@@ -10,13 +10,14 @@ from finchlang.base.errors import FinchError, Span
 from finchlang.denote.denotation import Denotation
 from finchlang.denote.denote import denote
 from finchlang.denote.extents import Environment, Late
+from finchlang.denote.typed_values import Number
 from finchlang.python.session import Session
 from finchlang.syntax import nodes as ast, traversal as trees
 
 
 class Looking(Denotation):
     """A denotation that extends `places` by accesses out of range. It also looks at those in loops over
-    nothing whose indices are known outside of the loop."""
+    nothing, under masks that hold nowhere, and under other conditions, that are known outside."""
 
     def __init__(self, places: list[Span], *given: Any):
         self.places = places
@@ -38,9 +39,15 @@ class Looking(Denotation):
                 start, stop = self.extent_of(node, env)
                 if start > stop:
                     self.look(node, env)
+        if isinstance(node, ast.Sieve):
+            with suppress(FinchError, Late):
+                holds = self.value(node.condition, env)
+                if isinstance(holds, Number) and not holds.value:  # else literals alone are known
+                    is_mask = holds.is_structural
+                    self.look(node.body, env if is_mask else dict.fromkeys(env, ast.MISSING))
 
-    def look(self, loop: ast.Loop, env: Environment) -> None:
-        inside = [*trees.walk(loop)]
+    def look(self, node: ast.Node, env: Environment) -> None:
+        inside = [*trees.walk(node)]
         own = {n.index.name for n in inside if isinstance(n, ast.Loop)}
         own |= {n.variable.name for n in inside if isinstance(n, ast.Define)}
         unknown = env | dict.fromkeys(own, ast.MISSING)

@@ -265,6 +265,13 @@ def test_a_place_out_of_range_may_be_told_if_it_is_not_needed(
     assert found.allowed == ({} if is_forgotten else {"a place out of range that is not needed": 1})
 
 
+@pytest.mark.parametrize("condition", ["i > 2", "A[i, 1] > 5"])
+def test_a_place_that_is_a_literal_may_be_told_under_conditions(condition: str) -> None:
+    text = "A = [0 3.0; 1.0 2.0]; s = Scalar(0.0)\n"
+    found = compare(text + f"@finch for i = 1:2; if {condition}; s[] += A[i, 0] end end")
+    assert found.agrees and found.allowed == {"a place out of range that is not needed": 1}
+
+
 # -------------------------------------------------------------------------------- in another process
 
 
