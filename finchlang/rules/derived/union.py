@@ -87,7 +87,8 @@ def _waiting(term: Node, choices: list[Choice], host: Host) -> Node | None:
 
 def _apart(term: Node) -> list[Node]:
     """Statements, each with those that ask for just the same operands, in their order: the cases of others
-    would be told apart within each of its cases."""
+    would be told apart within each of its cases. None if two parts went through the same steps, which would
+    begin where the first one left them."""
     body = term.body if isinstance(term, Loop) else term
     if not isinstance(body, Block) or is_scope(body):
         return []
@@ -101,6 +102,11 @@ def _apart(term: Node) -> list[Node]:
             found, own = before | found, statements + own
         groups.append((found, own))
     parts = [trees.block(*own) for _, own in groups]
+    moving = [
+        id(x) for p in parts for x in context.find_looplets(p) if isinstance(x, (Steps, Sequence))
+    ]
+    if len(set(moving)) < len(moving):
+        return []
     return [trees.replace(term, body=p) for p in parts] if isinstance(term, Loop) else parts
 
 
