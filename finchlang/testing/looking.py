@@ -17,7 +17,8 @@ from finchlang.syntax import nodes as ast, traversal as trees
 
 class Looking(Denotation):
     """A denotation that extends `places` by accesses out of range. It also looks at those in loops over
-    nothing, under masks that hold nowhere, and under other conditions, that are known outside."""
+    nothing and under masks that do not hold, if their indices are known outside; and under other
+    conditions that do not hold, if their indices are literals."""
 
     def __init__(self, places: list[Span], *given: Any):
         self.places = places
@@ -42,7 +43,7 @@ class Looking(Denotation):
         if isinstance(node, ast.Sieve):
             with suppress(FinchError, Late):
                 holds = self.value(node.condition, env)
-                if isinstance(holds, Number) and not holds.value:  # else literals alone are known
+                if isinstance(holds, Number) and not holds.value:
                     is_mask = holds.is_structural
                     self.look(node.body, env if is_mask else dict.fromkeys(env, ast.MISSING))
 
