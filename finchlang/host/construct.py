@@ -93,7 +93,7 @@ def _trivial(name: str, exprs: tuple[Expr, ...], result: Type) -> Expr | None:
     first, last = exprs[0], exprs[-1]
     if name in ("first", "second") and isinstance(first, Op) and first.name == "pair":
         return first.args[name == "second"]
-    if name == "cast":
+    if name == "cast" or (name == "abs" and result.kind == "uint"):
         return first if first.type == result else None
     if name == "not":
         return first.args[0] if isinstance(first, Op) and first.name == "not" else None

@@ -146,8 +146,6 @@ def apply(name: str, result: Type, operand: Type, args: list[Any]) -> Any:
         return result.wrap(_shift(args[0], args[1], result, name == "shl"))
     if name == "ipow" and args[1] >= 64:
         return result.wrap(pow(args[0], args[1], 1 << 64))
-    if name in ("floor", "ceil", "trunc", "round", "abs") and result.is_integer:
-        return result.wrap(abs(args[0]) if name == "abs" else args[0])
     return result.wrap(_PLAIN[name](*args))
 
 

@@ -15,8 +15,8 @@ from finchlang.syntax.types import Bool, Int64, PairType, Type, pair_of
 
 #: the kinds of numbers that operations take which are not on floats alone
 _KINDS = {
-    **dict.fromkeys(("add", "sub", "mul", "neg", "abs"), ("int", "uint", "float")),
-    **dict.fromkeys(("floor", "ceil", "trunc", "round"), ("int", "uint", "float")),
+    **dict.fromkeys(("add", "sub", "mul", "neg"), ("int", "uint", "float")),
+    "abs": ("int", "float"),
     **dict.fromkeys(("min", "max"), ("int", "uint", "float", "bool")),
     **dict.fromkeys(("idiv", "irem", "ipow", "shl", "shr", "bits"), ("int", "uint")),
     **dict.fromkeys(("and", "or", "xor", "not"), ("int", "uint", "bool")),

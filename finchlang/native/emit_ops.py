@@ -74,23 +74,20 @@ def constant(value: Any, type: Type) -> str:
 
 def emit_op(body: Body, op: Op, args: list[str]) -> str:
     """Append the instructions of `op` applied to the values `args`; the name of the result."""
+    if op.name in _INTRINSICS:
+        return _call(body, f"llvm.{_INTRINSICS[op.name]}", op.type, args)
     emit = _EMITTERS.get(op.name)
     if emit is None:
         raise Bug(f"no native code for the operation {op.name}")
-    return emit(body, op, args)
+    if not isinstance(emit, str):
+        return emit(body, op, args)
+    order = "reassoc " if op in body.sums else ""
+    fast = f"{order}{FAST} " if op.type.is_float and not body.is_exact else ""
+    kinds = {"s": llvm_type(op.args[0].type), "t": llvm_type(op.type)}
+    return body.new(emit.format(*args, f="f" * op.type.is_float, fast=fast, **kinds))
 
 
 # ------------------------------------------------------------------------------------- arithmetic
-
-
-def _arithmetic(integer: str, floating: str) -> Callable[[Body, Op, list[str]], str]:
-    def emit(body: Body, op: Op, args: list[str]) -> str:
-        order = "reassoc " if op in body.sums else ""
-        fast = "" if body.is_exact else f"{order}{FAST} "
-        name = f"{floating} {fast}".rstrip() if op.type.is_float else integer
-        return body.new(f"{name} {llvm_type(op.type)} {args[0]}, {args[1]}")
-
-    return emit
 
 
 def _divide(body: Body, op: Op, args: list[str]) -> str:
@@ -144,8 +141,6 @@ def _absolute(body: Body, op: Op, args: list[str]) -> str:
     kind = llvm_type(op.type)
     if op.type.is_float:
         return _call(body, "llvm.fabs", op.type, args)
-    if op.type.kind != "int":
-        return args[0]
     return body.call(kind, f"llvm.abs.{kind}", [f"{kind} {args[0]}", "i1 false"])
 
 
@@ -159,11 +154,6 @@ def _bits(body: Body, op: Op, args: list[str]) -> str:
         some = _call(body, "llvm.smax", op.type, [some, "0"])
     zeros = body.call(kind, f"llvm.ctlz.{kind}", [f"{kind} {some}", "i1 false"])
     return body.new(f"sub {kind} {width}, {zeros}")
-
-
-def _not(body: Body, op: Op, args: list[str]) -> str:
-    ones = "true" if op.type.kind == "bool" else "-1"
-    return body.new(f"xor {llvm_type(op.type)} {args[0]}, {ones}")
 
 
 def _shift(body: Body, op: Op, args: list[str]) -> str:
@@ -200,10 +190,7 @@ def _shift_by(body: Body, name: str, type: Type, value: str, count: str) -> str:
 
 def _compare(body: Body, op: Op, args: list[str]) -> str:
     type = op.args[0].type
-    kind = llvm_type(type)
-    if op.name == "isnan":
-        return body.new(f"fcmp uno {kind} {args[0]}, {args[0]}")
-    return body.new(f"{comparison(op.name, type)} {kind} {args[0]}, {args[1]}")
+    return body.new(f"{comparison(op.name, type)} {llvm_type(type)} {args[0]}, {args[1]}")
 
 
 def comparison(name: str, type: Type) -> str:
@@ -215,11 +202,6 @@ def comparison(name: str, type: Type) -> str:
     return f"icmp {'s' if type.kind == 'int' else 'u'}{name}"
 
 
-def _select(body: Body, op: Op, args: list[str]) -> str:
-    kind, (condition, then, otherwise) = llvm_type(op.type), args
-    return body.new(f"select i1 {condition}, {kind} {then}, {kind} {otherwise}")
-
-
 def _pair(body: Body, op: Op, args: list[str]) -> str:
     pair = "undef"
     for k, arg in enumerate(args):
@@ -228,27 +210,11 @@ def _pair(body: Body, op: Op, args: list[str]) -> str:
     return pair
 
 
-def _part(number: int) -> Callable[[Body, Op, list[str]], str]:
-    return lambda body, op, args: body.new(
-        f"extractvalue {llvm_type(op.args[0].type)} {args[0]}, {number}"
-    )
-
-
 def _call(body: Body, name: str, type: Type, args: list[str], flags: str = "") -> str:
     """A call of an intrinsic that is overloaded on one type, that of its arguments and result."""
     kind = llvm_type(type)
     full = f"{name}.f{type.bits}" if type.is_float else f"{name}.{kind}"
     return body.call(kind, full, [f"{kind} {arg}" for arg in args], flags=flags)
-
-
-def _intrinsic(name: str) -> Callable[[Body, Op, list[str]], str]:
-    return lambda body, op, args: _call(body, f"llvm.{name}", op.type, args)
-
-
-def _rounding(name: str) -> Callable[[Body, Op, list[str]], str]:
-    """Rounding to an integral value, which does nothing to integers."""
-    call = _intrinsic(name)
-    return lambda body, op, args: call(body, op, args) if op.type.is_float else args[0]
 
 
 def _libm(body: Body, op: Op, args: list[str]) -> str:
@@ -293,52 +259,45 @@ def _cast(body: Body, op: Op, args: list[str]) -> str:
     return body.new(f"{name} {kinds[0]} {value} to {kinds[1]}")
 
 
-def _reinterpret(body: Body, op: Op, args: list[str]) -> str:
-    source, target = (llvm_type(type) for type in (op.args[0].type, op.type))
-    return body.new(f"bitcast {source} {args[0]} to {target}")
-
-
 def _saturate(body: Body, source: Type, target: Type, value: str) -> str:
     kind, sign = llvm_type(target), "si" if target.kind == "int" else "ui"
     name = f"llvm.fpto{sign}.sat.{kind}.f{source.bits}"
     return body.call(kind, name, [f"{llvm_type(source)} {value}"])
 
 
-_EMITTERS: dict[str, Callable[[Body, Op, list[str]], str]] = {
-    "add": _arithmetic("add", "fadd"),
-    "sub": _arithmetic("sub", "fsub"),
-    "mul": _arithmetic("mul", "fmul"),
-    "fdiv": _arithmetic("", "fdiv"),
+#: LLVM's intrinsics of one type, that of their arguments and result
+_INTRINSICS = {
+    **{"muladd": "fmuladd", "round": "rint"},
+    **{name: name for name in ("floor", "ceil", "trunc", "copysign", "sqrt", "log2", "log10", "tan")},
+    **{name: name for name in ("asin", "acos", "atan", "sinh", "cosh", "atan2", "exp2")},
+}
+#: Functions that emit, or an instruction: {0} and so on are the arguments, {s} is the type of the first one,
+#: {t} that of the result, {f} the letter of those on floats, and {fast} what LLVM may change of these.
+_EMITTERS: dict[str, str | Callable[[Body, Op, list[str]], str]] = {
+    **{name: f"{{f}}{name} {{fast}}{{t}} {{0}}, {{1}}" for name in ("add", "sub", "mul")},
+    "fdiv": "fdiv {fast}{t} {0}, {1}",
     "idiv": _divide,
     "irem": _divide,
     **dict.fromkeys(library.OPERATIONS, _of_library),
     "fpow": _power,
-    "fmod": lambda body, op, args: body.new(f"frem {llvm_type(op.type)} {args[0]}, {args[1]}"),
+    "fmod": "frem {t} {0}, {1}",
     "min": _extremum,
     "max": _extremum,
-    **{name: _arithmetic(name, "") for name in ("and", "or", "xor")},
+    **{name: f"{name} {{t}} {{0}}, {{1}}" for name in ("and", "or", "xor")},
     "shl": _shift,
     "shr": _shift,
     **dict.fromkeys(COMPARISONS, _compare),
+    "isnan": "fcmp uno {s} {0}, {0}",
     "neg": _negate,
-    "not": _not,
+    "not": "xor {t} {0}, -1",
     "abs": _absolute,
     "bits": _bits,
     "cast": _cast,
-    "select": _select,
+    "select": "select i1 {0}, {t} {1}, {t} {2}",
     "pair": _pair,
-    "muladd": _intrinsic("fmuladd"),
-    "reinterpret": _reinterpret,
-    "first": _part(0),
-    "second": _part(1),
-    "round": _rounding("rint"),
-    **{name: _rounding(name) for name in ("floor", "ceil", "trunc")},
-    **{name: _intrinsic(name) for name in ("copysign", "sqrt")},
-    **{name: _intrinsic(name) for name in ("log2", "log10", "tan")},
-    **{name: _intrinsic(name) for name in ("asin", "acos", "atan", "sinh", "cosh")},
-    "atan2": _intrinsic("atan2"),
-    "exp2": _intrinsic("exp2"),
+    "reinterpret": "bitcast {s} {0} to {t}",
+    "first": "extractvalue {s} {0}, 0",
+    "second": "extractvalue {s} {0}, 1",
     "ldexp": _scale,
-    **dict.fromkeys(("asinh", "acosh", "atanh", "cbrt"), _libm),
-    **dict.fromkeys(("hypot", "nextafter"), _libm),
+    **dict.fromkeys(("asinh", "acosh", "atanh", "cbrt", "hypot", "nextafter"), _libm),
 }
