@@ -271,7 +271,7 @@ _INTRINSICS = {
     **{name: name for name in ("floor", "ceil", "trunc", "copysign", "sqrt", "log2", "log10", "tan")},
     **{name: name for name in ("asin", "acos", "atan", "sinh", "cosh", "atan2", "exp2")},
 }
-#: Functions that emit, or an instruction: {0} and so on are the arguments, {s} is the type of the first one,
+#: Functions that emit, or an instruction: {0} and so on are the arguments, {s} is the type of the first,
 #: {t} that of the result, {f} the letter of those on floats, and {fast} what LLVM may change of these.
 _EMITTERS: dict[str, str | Callable[[Body, Op, list[str]], str]] = {
     **{name: f"{{f}}{name} {{fast}}{{t}} {{0}}, {{1}}" for name in ("add", "sub", "mul")},

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import Any
+from inspect import isfunction
+from typing import Any, TypeVar
 
 from lark import Token
 
@@ -60,10 +61,32 @@ def nodes(parts: list) -> tuple[ast.Node, ...]:
     return tuple(p for p in parts if isinstance(p, ast.Node))
 
 
+B = TypeVar("B", bound=type)
+
+
+def placed(builder: B) -> B:
+    """The class; nodes that its callbacks for rules make without a place have that of their parts."""
+    for name, make in [*vars(builder).items()]:
+        if isfunction(make) and make.__code__.co_varnames[:2] == ("self", "parts"):
+            setattr(builder, name, _placing(make))
+    return builder
+
+
+def _placing(make: Callable[[Any, list], Any]) -> Callable[[Any, list], Any]:
+    def callback(self: Any, parts: list) -> Any:
+        made = make(self, parts)
+        if isinstance(made, ast.Node) and made.span is None:
+            object.__setattr__(made, "span", self.over(parts))
+        return made
+
+    return callback
+
+
 def syntax_error(message: str, span: Span | None, hint: str | None = None) -> FinchError:
     return FinchError("syntax", message, span, hint)
 
 
+@placed
 class KernelBuilder:
     """The callbacks of the grammar's rules for kernels.
 
@@ -79,10 +102,11 @@ class KernelBuilder:
     def at(self, token: Token) -> Span:
         return span_of(self.source, token)
 
-    def over(self, parts: list) -> Span | None:
+    def over(self, given: list) -> Span | None:
+        """The place from the first to the last of these parts."""
         spans = [
             self.at(p) if isinstance(p, Token) else p.span
-            for p in (parts[:1] + parts[-1:])
+            for p in (given[:1] + given[-1:])
             if isinstance(p, (Token, ast.Node))
         ]
         present = [s for s in spans if s is not None]
@@ -104,10 +128,7 @@ class KernelBuilder:
 
     def sequence(self, parts: list) -> ast.Node:
         """Statements one after the other; nested blocks are flattened, and one statement is no block."""
-        whole = trees.block(*nodes(parts))
-        if isinstance(whole, ast.Block):
-            return ast.Block(whole.statements, span=self.over(parts))
-        return whole
+        return trees.block(*nodes(parts))
 
     kernel_body = sequence
     kernel_begin = sequence
@@ -165,7 +186,7 @@ class KernelBuilder:
     def assign(self, parts: list) -> ast.Node:
         target, sign, value = parts
         if isinstance(target, ast.Variable) and sign.type == "COLON_EQ":
-            return self._declaration(target, value, parts)  # as in Fig 11
+            return self._declaration(target, value)  # as in Fig 11
         if not isinstance(target, ast.Subscript):
             raise self._no_target(target, sign, value)
         if sign.type == "USER_ASSIGN":
@@ -175,7 +196,7 @@ class KernelBuilder:
         else:
             hint = write(f"<<{sign[:-1]}>>=")
             raise syntax_error(f"`{sign}` is not an assignment of kernels", self.at(sign), hint)
-        return ast.Assign(target, op, value, span=self.over(parts))  # type: ignore[arg-type]
+        return ast.Assign(target, op, value)  # type: ignore[arg-type]
 
     def _no_target(self, target: ast.Node, sign: Token, value: Any) -> FinchError:
         hint: str | None = None
@@ -215,14 +236,14 @@ class KernelBuilder:
         if not isinstance(parts[0], ast.Variable):
             hint = "a whole tensor is declared: `A .= 0`"
             raise syntax_error("`.=` declares a tensor by its name", parts[0].span, hint)
-        return ast.Declare(parts[0], _found_later(parts[2]), span=self.over(parts))
+        return ast.Declare(parts[0], _found_later(parts[2]))
 
-    def _declaration(self, tensor: ast.Variable, value: ast.Node, parts: list) -> ast.Declare:
+    def _declaration(self, tensor: ast.Variable, value: ast.Node) -> ast.Declare:
         """`C := init`, or with its dimensions `C := init(1:m, 1:n)`."""
         args = value.args if isinstance(value, ast.Call) else ()
         if args and all(isinstance(arg, ast.Range) for arg in args):
-            return ast.Declare(tensor, value.op, args, span=self.over(parts))  # type: ignore[attr-defined]
-        return ast.Declare(tensor, value, span=self.over(parts))
+            return ast.Declare(tensor, value.op, args)  # type: ignore[attr-defined]
+        return ast.Declare(tensor, value)
 
     def declare_called(self, parts: list) -> ast.Node:
         """`C := 0(1:m, 1:n)`: what is called is a number."""
@@ -232,17 +253,17 @@ class KernelBuilder:
             raise syntax_error("a tensor is declared by its name", tensor.span, hint)
         if any(isinstance(p, Token) and p.type == "NEG" for p in parts):
             init = ast.Literal(-init.value, init.type, span=init.span)  # type: ignore[attr-defined]
-        return ast.Declare(tensor, init, tuple(dims), span=self.over(parts))
+        return ast.Declare(tensor, init, tuple(dims))
 
     def declare_sized(self, parts: list) -> ast.Node:
         tensor, init, *dims = nodes(parts)
         self.name(tensor)
-        return ast.Declare(tensor, init, tuple(dims), span=self.over(parts))  # type: ignore[arg-type]
+        return ast.Declare(tensor, init, tuple(dims))  # type: ignore[arg-type]
 
     def freeze(self, parts: list) -> ast.Node:
         self.name(parts[2])
         made = ast.Freeze if parts[0] == "@freeze" else ast.Thaw
-        return made(parts[2], span=self.over(parts))
+        return made(parts[2])
 
     thaw = freeze
 
@@ -255,7 +276,7 @@ class KernelBuilder:
                 hint = write(result.object.name)
                 raise syntax_error("a kernel returns whole tensors", result.span, hint)
             self.name(result, "a kernel returns tensors by name")
-        return ast.Yield(results, span=self.over(parts))  # type: ignore[arg-type]
+        return ast.Yield(results)  # type: ignore[arg-type]
 
     # ---------------------------------------------------------------- expressions (Fig 8a)
 
@@ -263,11 +284,11 @@ class KernelBuilder:
         name, _, kind = parts
         type, given = named_type(self.name(kind)), kind.name
         self.name(name)
-        return ast.Typed(name, given if type is None else type.name, span=self.over(parts))
+        return ast.Typed(name, given if type is None else type.name)
 
     def mode(self, parts: list) -> ast.Node:
         self.name(parts[2], "`@mode` takes a tensor's name")
-        return ast.Mode(parts[2], span=self.over(parts))
+        return ast.Mode(parts[2])
 
     # ---------------------------------------------------------------- annotations: tuples of nodes
 
@@ -299,8 +320,10 @@ class KernelBuilder:
     def schedule(self, parts: list) -> tuple[ast.Node, ...]:
         return nodes(parts)
 
+    row = schedule
+
     def command(self, parts: list) -> ast.Schedule:
-        return ast.Schedule(self.name(parts[0]), nodes(parts[1:]), span=self.over(parts))
+        return ast.Schedule(self.name(parts[0]), nodes(parts[1:]))
 
     def annotations(self, given: list[ast.Node], program: ast.Node) -> tuple[ast.Node, ...]:
         """`given` with their expressions finished: indices are the names of the program's loops, and the

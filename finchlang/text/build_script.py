@@ -15,7 +15,7 @@ from finchlang.base.errors import FinchError, Span, write
 from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.types import named_type
 from finchlang.text import literals
-from finchlang.text.build_kernel import KernelBuilder, einsum_of, nodes
+from finchlang.text.build_kernel import KernelBuilder, einsum_of, nodes, placed, syntax_error
 from finchlang.text.print import pretty
 
 #: packages of Julia that `using` may name; what we have of them needs no import
@@ -32,8 +32,16 @@ def _made(kind: Any, *picks: int | slice) -> Any:
     """A callback that makes a node of some parts of its rule, those of a slice as a tuple of nodes."""
 
     def make(self: Builder, parts: list) -> ast.Node:
-        given = (nodes(parts[p]) if isinstance(p, slice) else parts[p] for p in picks)
-        return kind(*given, span=self.over(parts))
+        return kind(*(nodes(parts[p]) if isinstance(p, slice) else parts[p] for p in picks))
+
+    return make
+
+
+def _calls(name: str) -> Any:
+    """A callback for an operator, its second part, that calls the function `name` of the other parts."""
+
+    def make(self: Builder, parts: list) -> ast.Node:
+        return ast.Call(ast.Variable(name, span=self.at(parts[1])), nodes(parts))
 
     return make
 
@@ -45,6 +53,7 @@ def unused_names(size: int, parts: list) -> tuple[str, ...]:
     return tuple(islice((name for name in names if name not in used), size))
 
 
+@placed
 class Builder(KernelBuilder):
     """One method for each rule (or alias) of `grammar/finch.lark`, and for each token that is an operand.
 
@@ -60,36 +69,33 @@ class Builder(KernelBuilder):
     while_ = _made(ast.While, 1, 2)
     break_ = _made(ast.Break)
     continue_ = _made(ast.Continue)
+    piped = _made(ast.Call, 2, slice(1))
+    begin = _made(lambda inner: ast.Script(inner.statements), 1)
+    transposed = _calls("adjoint")
+    conditional = _calls("ifelse")
 
     def product(self, parts: list) -> ast.Node:
         """`2x`: a number directly before a name."""
         if isinstance(parts[2], ast.Range):
-            raise FinchError("syntax", "a range is no factor", parts[2].span)
+            raise syntax_error("a range is no factor", parts[2].span)
         sign = ast.Variable("*", span=parts[2].span)
-        return ast.Call(sign, (parts[0], parts[2]), span=self.over(parts))
+        return ast.Call(sign, (parts[0], parts[2]))
 
     def negated_product(self, parts: list) -> ast.Node:
         return self.product([self.negative(parts[:2]), *parts[2:]])
 
-    def piped(self, parts: list) -> ast.Node:
-        return ast.Call(parts[2], (parts[0],), span=self.over(parts))
-
-    def transposed(self, parts: list) -> ast.Node:
-        op = ast.Variable("adjoint", span=self.at(parts[1]))
-        return ast.Call(op, (parts[0],), span=self.over(parts))
-
     def last(self, parts: list) -> ast.Node:
-        return ast.Variable("end", span=self.at(parts[0]))
+        return ast.Variable("end")
 
     def lambda_(self, parts: list) -> ast.Node:
         left = parts[0]
         names = left.items if isinstance(left, ast.Group) else (left,)
         if isinstance(left, ast.Call) and left.op == ast.Variable("fun"):
             code = f"({', '.join(map(pretty, left.args))})"
-            raise FinchError("syntax", "a function without a name has none", left.span, write(code))
+            raise syntax_error("a function without a name has none", left.span, write(code))
         message = "the parameters of a function are names, as in `(x, y) -> x + y`"
         parameters = tuple(self.name(name, message) for name in names)
-        return ast.Lambda(parameters, parts[2], span=self.over(parts))
+        return ast.Lambda(parameters, parts[2])
 
     def do_call(self, parts: list) -> ast.Node:
         """`f(args) do x ... end`: the block is a function, and the first argument."""
@@ -103,22 +109,22 @@ class Builder(KernelBuilder):
         return replace(call, args=(function, *call.args), span=self.over(parts))
 
     def comprehension(self, parts: list) -> ast.Node:
-        return self.each(parts[1], parts[2:], self.over(parts))
+        return self.each(parts[1], parts[2:])
 
     def call_of_each(self, parts: list) -> ast.Node:
-        each = self.each(parts[2], parts[3:], self.over(parts[2:-1]))
-        return ast.Call(parts[0], (each,), span=self.over(parts))
+        each = self.each(parts[2], parts[3:])
+        return ast.Call(parts[0], (replace(each, span=self.over(parts[2:-1])),))
 
-    def each(self, value: ast.Node, parts: list, span: Span | None) -> ast.Node:
+    def each(self, value: ast.Node, parts: list) -> ast.Node:
         names, iterables = zip(*(p for p in parts if isinstance(p, tuple)), strict=True)
         condition = next(iter(nodes(parts)), None)
         words = [p.type for p in parts if isinstance(p, Token)]
         is_grid = words.count("EACH") == 1 and condition is None
-        return ast.Comprehension(value, names, iterables, condition, is_grid, span=span)
+        return ast.Comprehension(value, names, iterables, condition, is_grid)
 
     def local(self, parts: list) -> ast.Node:
         values = tuple(p for p in parts if isinstance(p, tuple))
-        return ast.Local(values, parts[-2], span=self.over(parts))
+        return ast.Local(values, parts[-2])
 
     def try_(self, parts: list) -> ast.Node:
         """The parts up to `catch`, up to `finally` and after it. A name stands in the line of `catch`."""
@@ -134,16 +140,16 @@ class Builder(KernelBuilder):
         final = parts[last + 1] if last < len(parts) else None
         if handler is None and final is None:
             hint = "write `catch` and what is then to be done before its `end`"
-            raise FinchError("syntax", "this `try` catches nothing", self.at(parts[0]), hint)
-        return ast.Try(parts[1], name, handler, final, span=self.over(parts))
+            raise syntax_error("this `try` catches nothing", self.at(parts[0]), hint)
+        return ast.Try(parts[1], name, handler, final)
 
     def using(self, parts: list) -> ast.Node:
         for package in nodes(parts):
             if self.name(package) not in PACKAGES:
                 message = "there are no packages: all names are built in"
                 hint = "take the line out; the text of another file is read by `include`"
-                raise FinchError("syntax", message, self.at(parts[0]), hint)
-        return ast.Script((), span=self.over(parts))
+                raise syntax_error(message, self.at(parts[0]), hint)
+        return ast.Script(())
 
     def operator_argument(self, parts: list) -> ast.Node:
         return self.operator(parts[0])
@@ -151,9 +157,8 @@ class Builder(KernelBuilder):
     def partly_applied(self, parts: list) -> ast.Node:
         """`>(a)`, the function `x -> x > a`."""
         (name,) = unused_names(1, [parts[2]])
-        whole = self.over(parts)
-        compared = ast.Call(self.operator(parts[0]), (ast.Variable(name), parts[2]), span=whole)
-        return ast.Lambda((name,), compared, span=whole)
+        args = ast.Variable(name), parts[2]
+        return ast.Lambda((name,), ast.Call(self.operator(parts[0]), args, span=self.over(parts)))
 
     # ---------------------------------------------------------------- tokens
 
@@ -174,7 +179,7 @@ class Builder(KernelBuilder):
         for k, row in enumerate(rows):
             if len(row) != len(rows[0]):
                 message = f"row {k + 1} has {len(row)} elements, the first one has {len(rows[0])}"
-                raise FinchError("syntax", message, self.at(token))
+                raise syntax_error(message, self.at(token))
         is_matrix = not is_list and len(rows[0]) > 1
         rows = rows if is_matrix else [[value for row in rows for value in row]]
         return ast.Numbers(tuple(map(tuple, rows)), is_matrix, span=self.at(token))
@@ -197,7 +202,7 @@ class Builder(KernelBuilder):
             elif piece == "$":
                 here = Span(self.source, line, column, line, column + 1)
                 hint = "a dollar sign itself is written `\\$`"
-                raise FinchError("syntax", "a name or `(` must follow `$` in a string", here, hint)
+                raise syntax_error("a name or `(` must follow `$` in a string", here, hint)
             elif piece[0] == "$":
                 parts.append(self.expression_at(piece[1:], line, column + 1))
             else:
@@ -212,19 +217,15 @@ class Builder(KernelBuilder):
 
     # ---------------------------------------------------------------- expressions
 
-    def conditional(self, parts: list) -> ast.Node:
-        op = ast.Variable("ifelse", span=self.at(parts[1]))
-        return ast.Call(op, (parts[0], parts[2], parts[4]), span=self.over(parts))
-
     def binary(self, parts: list) -> ast.Node:
         left, sign, right = parts
         if sign == "=>":
-            return literals.pair(self.operator(sign), (left, right), self.over(parts))
+            return literals.pair(self.operator(sign), (left, right))
         if sign == "^" and _is_fraction(left, right):
             message = "an integer to a negative power is a fraction, and no integer"
             hint = write(f"{left.value}.0 ^ {right.value}")
             raise FinchError("type", message, self.over(parts), hint)
-        return ast.Call(self.operator(sign), (left, right), span=self.over(parts))
+        return ast.Call(self.operator(sign), (left, right))
 
     def compare(self, parts: list) -> ast.Node:
         """`a < b <= c` is `a < b && b <= c`."""
@@ -237,10 +238,10 @@ class Builder(KernelBuilder):
 
     def range_(self, parts: list) -> ast.Node:
         step = parts[2] if len(parts) == 5 else None
-        return ast.Range(parts[0], step, parts[-1], span=self.over(parts))
+        return ast.Range(parts[0], step, parts[-1])
 
     def prefixed(self, parts: list) -> ast.Node:
-        return ast.Call(self.operator(parts[0]), (parts[1],), span=self.over(parts))
+        return ast.Call(self.operator(parts[0]), (parts[1],))
 
     def negative(self, parts: list) -> ast.Node:
         sign, literal = parts
@@ -248,13 +249,13 @@ class Builder(KernelBuilder):
             literal = ast.Literal(int(literal))
         if literal.type is not None and literal.type.startswith("U"):
             return self.prefixed(parts)
-        return ast.Literal(-literal.value, literal.type, span=self.over(parts))
+        return ast.Literal(-literal.value, literal.type)
 
     def negated_power(self, parts: list) -> ast.Node:
         return self.prefixed([parts[0], self.binary(parts[1:])])
 
     def directory(self, parts: list) -> ast.Node:
-        return ast.Macro("__DIR__", (), span=self.over(parts))
+        return ast.Macro("__DIR__", ())
 
     def parenthesised(self, parts: list) -> ast.Node:
         inner = parts[1]
@@ -264,28 +265,24 @@ class Builder(KernelBuilder):
 
     def vector(self, parts: list) -> ast.Node:
         items = nodes(parts)
-        return ast.Rows((items,) if items else (), False, span=self.over(parts))
-
-    def row(self, parts: list) -> tuple[ast.Node, ...]:
-        return nodes(parts)
+        return ast.Rows((items,) if items else (), False)
 
     def matrix(self, parts: list) -> ast.Node:
-        rows = tuple(p for p in parts if isinstance(p, tuple))
-        span = self.over(parts)
+        rows, span = tuple(p for p in parts if isinstance(p, tuple)), self.over(parts)
         if len(rows) == len(rows[0]) == 1 and span is not None and span.text.endswith(";]"):
-            return ast.Call(ast.Variable("vcat"), rows[0], span=span)  # `[1:3;]`, as in Julia
+            return ast.Call(ast.Variable("vcat"), rows[0])  # `[1:3;]`, as in Julia
         if all(len(row) == 1 for row in rows):  # `[1; 2]` is a vector, as in Julia
-            return ast.Rows(rows, False, span=self.over(parts))
+            return ast.Rows(rows, False)
         are_numbers = all(isinstance(entry, ast.Literal) for row in rows for entry in row)
         for row in rows:
             if len(row) != len(rows[0]) and are_numbers:  # others may be arrays of any size
                 message = f"this row has {len(row)} elements, the first one has {len(rows[0])}"
                 assert row[0].span is not None and row[-1].span is not None
-                raise FinchError("syntax", message, row[0].span.to(row[-1].span))
-        return ast.Rows(rows, True, span=self.over(parts))
+                raise syntax_error(message, row[0].span.to(row[-1].span))
+        return ast.Rows(rows, True)
 
     def parametric(self, parts: list) -> ast.Node:
-        return ast.Parametric(parts[0].name, nodes(parts[1:]), span=self.over(parts))
+        return ast.Parametric(parts[0].name, nodes(parts[1:]))
 
     def keyword(self, parts: list) -> tuple[str, ast.Node]:
         return self.name(parts[0]), parts[2]
@@ -295,7 +292,7 @@ class Builder(KernelBuilder):
         found = tuple(p for p in parts if isinstance(p, tuple))
         if found and nodes(parts[parts.index(found[0]) :]):
             message = "an argument without a name follows one with"
-            raise FinchError("syntax", message, self.over(parts))
+            raise syntax_error(message, self.over(parts))
         return found
 
     def broadcast(self, parts: list) -> ast.Node:
@@ -305,19 +302,18 @@ class Builder(KernelBuilder):
             names = unused_names(len(args), [op, *(value for _, value in keywords)])
             call = ast.KeywordCall(op, tuple(map(ast.Variable, names)), keywords, span=span)
             op = ast.Lambda(names, call, span=span)
-        return ast.Broadcast(op, args, span=span)
+        return ast.Broadcast(op, args)
 
     def call(self, parts: list) -> ast.Node:
-        span = self.over(parts)
         op, args = parts[0], nodes(parts[1:])
         if keywords := self.keywords(parts):
-            return ast.KeywordCall(op, args, keywords, span=span)
+            return ast.KeywordCall(op, args, keywords)
         known = named_type(op.name) if isinstance(op, ast.Variable) and len(args) == 1 else None
         if known is not None:
-            return literals.typed_literal(known, args[0], op, span)
+            return literals.typed_literal(known, args[0], op, self.over(parts))
         if isinstance(op, ast.Variable) and op.name == "rem" and len(args) == 2:
             op = ast.Variable("%", span=op.span)
-        return ast.Call(op, args, span=span)
+        return ast.Call(op, args)
 
     # ---------------------------------------------------------------- script statements
 
@@ -326,21 +322,22 @@ class Builder(KernelBuilder):
 
     def let(self, parts: list) -> ast.Node:
         """Assignment, tuple assignment, and `f(x) = ...`."""
-        targets, span = nodes(parts[:-1]), self.over(parts)
+        targets = nodes(parts[:-1])
         match targets:
             case (ast.Call(ast.Variable(name)) | ast.KeywordCall(ast.Variable(name)) as head,):
-                return self.defined(name, self.head(head, parts[-1], span), parts[-1], span)
+                parameters = self.head(head, parts[-1], self.over(parts))
+                return self.defined(name, parameters, parts[-1])
             case (ast.Group(items),):
                 targets = items
         for target in targets:
             self.settable(target)
-        return ast.Let(targets, None, parts[-1], span=span)
+        return ast.Let(targets, None, parts[-1])
 
     def update(self, parts: list) -> ast.Node:
         target, sign, value = parts
         self.settable(target)
         op = str(sign)[:-1]
-        return ast.Let((target,), literals.SPELLINGS.get(op, op), value, span=self.over(parts))
+        return ast.Let((target,), literals.SPELLINGS.get(op, op), value)
 
     def fill_in(self, parts: list) -> ast.Node:
         """`x .= e`, and `x .+= e` as `x .= x .+ e`: a call that sets the elements."""
@@ -349,7 +346,7 @@ class Builder(KernelBuilder):
         span, op = self.over(parts), str(sign)[:-1]
         if op != ".":
             value = ast.Call(ast.Variable(op, span=self.at(sign)), (target, value), span=span)
-        return ast.Call(ast.Variable(".=", span=self.at(sign)), (target, value), span=span)
+        return ast.Call(ast.Variable(".=", span=self.at(sign)), (target, value))
 
     def settable(self, target: ast.Node) -> None:
         if isinstance(target, ast.Subscript):
@@ -364,11 +361,11 @@ class Builder(KernelBuilder):
                 hint = f"`{target.span.text}` is a constant: take the line out"
             elif isinstance(target, ast.Group):
                 hint = "take the parts in two steps: `p, c = (1, 2), 3; a, b = p`"
-            raise FinchError("syntax", "this cannot be assigned to", target.span, hint)
+            raise syntax_error("this cannot be assigned to", target.span, hint)
 
     def function(self, parts: list) -> ast.Node:
         parameters = [p for p in parts if isinstance(p, tuple)]
-        return self.defined(self.name(parts[1]), parameters, parts[-2], self.over(parts))
+        return self.defined(self.name(parts[1]), parameters, parts[-2])
 
     def parameter(self, parts: list) -> Parameter:
         kinds = [p for p in parts if isinstance(p, Token)]
@@ -376,11 +373,11 @@ class Builder(KernelBuilder):
         type = "Vararg" if kinds and kinds[0] == "..." else type
         return self.name(parts[0]), type, parts[-1] if kinds and kinds[-1] == "=" else None
 
-    def defined(self, name: str, parameters: list, body: ast.Node, span: Span | None) -> ast.Node:
+    def defined(self, name: str, parameters: list, body: ast.Node) -> ast.Node:
         names = tuple(n for n, _, _ in parameters)
         types = tuple((n, type) for n, type, _ in parameters if type is not None)
         defaults = tuple((n, given) for n, _, given in parameters if given is not None)
-        return ast.Function(name, names, body, defaults, types, span=span)
+        return ast.Function(name, names, body, defaults, types)
 
     def head(
         self, call: ast.Call | ast.KeywordCall, body: ast.Node, span: Span | None
@@ -401,7 +398,7 @@ class Builder(KernelBuilder):
                     name, index = pretty(call.op), pretty(node)
                     hint = write(f"{name} = {name}[(1:length({name})) .!= {index}]", span)
                 message = "a function's parameters are names, and an entry is in brackets"
-                raise FinchError("syntax", message, call.span, hint)
+                raise syntax_error(message, call.span, hint)
             found.append((node.name, type, None))
         keywords = call.keywords if isinstance(call, ast.KeywordCall) else ()
         return [*found, *((name, None, given) for name, given in keywords)]
@@ -425,10 +422,10 @@ class Builder(KernelBuilder):
         if len(rest) % 2:
             rest = (*rest[:-1], ast.Literal(True), rest[-1])
         branches = tuple(zip(rest[::2], rest[1::2], strict=True))
-        return ast.If(branches, span=self.over(parts))
+        return ast.If(branches)
 
     def return_(self, parts: list) -> ast.Node:
-        return ast.Return(parts[1] if len(parts) > 1 else None, span=self.over(parts))
+        return ast.Return(parts[1] if len(parts) > 1 else None)
 
     def guarded(self, parts: list) -> ast.Node:
         """`c && return x` is `if c ... end`, and `c || break` is `if !c ... end`."""
@@ -436,65 +433,60 @@ class Builder(KernelBuilder):
         if sign == "||":
             condition = ast.Call(ast.Variable("!"), (condition,), span=condition.span)
         body = ast.Script((leaving,), span=leaving.span)
-        return ast.If(((condition, body),), span=self.over(parts))
-
-    def begin(self, parts: list) -> ast.Node:
-        return ast.Script(parts[1].statements, span=self.over(parts))
+        return ast.If(((condition, body),))
 
     def law(self, parts: list) -> ast.Node:
         self.name(parts[0])
         given = nodes(parts[1:])
-        return ast.Call(parts[0], given, span=self.over(parts)) if given else parts[0]
+        return ast.Call(parts[0], given) if given else parts[0]
 
     def properties(self, parts: list) -> ast.Node:
         self.name(parts[1])
         found = nodes([ast.Variable(p) if p == "where" else p for p in parts[1:]])
-        return ast.Macro("properties", found, span=self.over(parts))
+        return ast.Macro("properties", found)
 
     def law_of_call(self, parts: list) -> ast.Node:
         word, call, value = parts[0], parts[1], parts[3]
         if not isinstance(call, ast.Call) or not isinstance(call.op, ast.Variable):
             hint = f"write `{word} f(x, y) = ...`"
-            raise FinchError("syntax", f"`{word}` is about a call of a function", call.span, hint)
-        return ast.Macro(str(word)[1:], (call, value), span=self.over(parts))
+            raise syntax_error(f"`{word}` is about a call of a function", call.span, hint)
+        return ast.Macro(str(word)[1:], (call, value))
 
     def staged(self, parts: list) -> ast.Node:
         if parts[1] not in (ast.Literal(True), ast.Literal(False)):
             hint = "`@staged false` before a function or loop has it run kernel by kernel"
-            raise FinchError("syntax", "`@staged` is true or false", parts[1].span, hint)
-        return ast.Macro("staged", (parts[1],), span=self.over(parts))
+            raise syntax_error("`@staged` is true or false", parts[1].span, hint)
+        return ast.Macro("staged", (parts[1],))
 
     def time(self, parts: list) -> ast.Node:
-        return ast.Macro(str(parts[0])[1:], (parts[1],), span=self.over(parts))
+        return ast.Macro(str(parts[0])[1:], (parts[1],))
 
     def assert_(self, parts: list) -> ast.Node:
         args = nodes(parts)
         if len(args) == 1 and isinstance(args[0], ast.Group) and len(args[0].items) == 2:
             args = args[0].items  # `@assert(condition, "message")`
-        return ast.Macro("assert", args, span=self.over(parts))
+        return ast.Macro("assert", args)
 
     def array(self, parts: list) -> ast.Node:
         """`@array C = value`, the same as `C = @array value`."""
-        span = self.over(parts)
-        value = ast.Macro("array", (parts[-1],), span=span)
+        value = ast.Macro("array", (parts[-1],), span=self.over(parts))
         if len(parts) == 2:
             return value
         self.name(parts[1], "`@array` makes an array of a name: `@array C = A .* B`")
-        return ast.Let((parts[1],), None, value, span=span)
+        return ast.Let((parts[1],), None, value)
 
     def einsum(self, parts: list) -> ast.Node:
         """`@einsum C[i, j] += value`: the target's indices, the operator, and the value as in a kernel."""
         _, target, *sign, value = parts
-        span = self.over(parts)
         hint = "`@einsum` makes an array of a name: `@einsum C[i] += A[i, j]`"
         if isinstance(target, ast.Variable):
             hint = write(f"{target.name}[]")
         if not isinstance(target, ast.Subscript):
-            raise FinchError("syntax", "this is no array with its indices", target.span, hint)
+            raise syntax_error("this is no array with its indices", target.span, hint)
         self.name(target.object, hint)
         op = sign[0] if len(sign) == 2 else self.assign([target, sign[0], value]).op  # type: ignore[attr-defined]
-        made = einsum_of(target.indices, op, value, span)
-        return ast.Let((target.object,), None, made, span=span)
+        made = einsum_of(target.indices, op, value, self.over(parts))
+        return ast.Let((target.object,), None, made)
 
     def kernel(self, parts: list) -> ast.Node:
         *annotations, finch, program = parts

@@ -100,14 +100,14 @@ def typed_literal(type: Type, argument: Node, op: Variable, span: Span | None) -
     return Literal(type.wrap(value), type.name, span=span)
 
 
-def pair(op: Variable, parts: tuple[Node, ...], span: Span | None) -> Node:
+def pair(op: Variable, parts: tuple[Node, ...]) -> Node:
     """`0.0 => 1` as a literal; a call, if the parts are no literal numbers."""
     literals = [p for p in parts if isinstance(p, Literal)]
     types = [TYPES[p.type] if p.type else type_of_value(p.value) for p in literals]
     known = [type for type in types if type is not None and not isinstance(type, PairType)]
     if len(known) < 2:
-        return Call(op, parts, span=span)
-    return Literal(Pair(*(p.value for p in literals)), pair_of(*known).name, span=span)
+        return Call(op, parts)
+    return Literal(Pair(*(p.value for p in literals)), pair_of(*known).name)
 
 
 def escaped(piece: str, span: Span) -> str:
