@@ -268,7 +268,10 @@ def _saturate(body: Body, source: Type, target: Type, value: str) -> str:
 #: LLVM's intrinsics of one type, that of their arguments and result
 _INTRINSICS = {
     **{"muladd": "fmuladd", "round": "rint"},
-    **{name: name for name in ("floor", "ceil", "trunc", "copysign", "sqrt", "log2", "log10", "tan")},
+    **{
+        name: name
+        for name in ("floor", "ceil", "trunc", "copysign", "sqrt", "log2", "log10", "tan")
+    },
     **{name: name for name in ("asin", "acos", "atan", "sinh", "cosh", "atan2", "exp2")},
 }
 #: Functions that emit, or an instruction: {0} and so on are the arguments, {s} is the type of the first,
