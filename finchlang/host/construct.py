@@ -28,8 +28,8 @@ def op(name: str, *args: Expr | int, type: Type | None = None) -> Expr:
     `type` is the result's type where the arguments do not give it (`cast`).
     """
     exprs = tuple([a if isinstance(a, Expr) else const(a) for a in args])
-    if len(exprs) != OPS[name]:
-        raise Bug(f"{name} takes {OPS[name]} arguments, not {len(exprs)}")
+    if len(exprs) != OPS[name][0]:
+        raise Bug(f"{name} takes {OPS[name][0]} arguments, not {len(exprs)}")
     first, last = exprs[0], exprs[-1]
     if name == "pair":
         result: Type = pair_of(first.type, last.type)

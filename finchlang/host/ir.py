@@ -96,7 +96,8 @@ class Op(Expr):
         return f"{self.name}({', '.join(map(repr, self.args))})"
 
 
-#: name → number of arguments. Arguments of arithmetic have the result's type; comparisons have
+#: name → number of arguments, and the kinds of numbers that they may be, where
+#: that matters. Arguments of arithmetic have the result's type; comparisons have
 #: equal argument types and give Bool; `select` is (Bool, T, T); `cast` takes any type to `type`.
 #: `and`/`or`/`xor`/`not` are logical on Bool and bitwise on integers. `idiv` truncates, `irem`
 #: has the dividend's sign, and both give 0 for a divisor 0 (as NumPy does). `ipow` is integer
@@ -114,20 +115,26 @@ class Op(Expr):
 #: `reinterpret` is the float with the bits of an unsigned integer of its width, or these bits.
 #: `bits` tells how many bits an integer has, 0 if it is not positive.
 #: float → integer `cast` truncates and saturates; NaN gives 0.
-OPS: dict[str, int] = {
-    **dict.fromkeys(("add", "sub", "mul", "fdiv", "idiv", "irem", "ipow", "fpow", "fmod"), 2),
-    **dict.fromkeys(("min", "max", "and", "or", "xor", "shl", "shr", "copysign", "atan2"), 2),
-    **dict.fromkeys(("hypot", "nextafter", "ldexp"), 2),
-    **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge"), 2),
-    **dict.fromkeys(("neg", "not", "cast", "abs", "floor", "ceil", "trunc", "round"), 1),
-    **dict.fromkeys(("bits", "exact", "reinterpret"), 1),
-    **dict.fromkeys(("sqrt", "exp", "log", "log2", "log10", "sin", "cos", "tan", "isnan"), 1),
-    **dict.fromkeys(("asin", "acos", "atan", "sinh", "cosh", "tanh", "expm1", "log1p"), 1),
-    **dict.fromkeys(("asinh", "acosh", "atanh", "exp2", "cbrt"), 1),
-    **dict.fromkeys(("first", "second"), 1),
-    "pair": 2,
-    **dict.fromkeys(("select", "muladd"), 3),
-    **dict.fromkeys(("add_times", "mul_times", "div_times"), 3),
+OPS: dict[str, tuple[int, list[str]]] = {
+    name: (count, kinds.split())
+    for count, kinds, names in (
+        (2, "int uint float", "add sub mul"),
+        (1, "int uint float", "neg"),
+        (1, "int float", "abs"),
+        (2, "int uint float bool", "min max"),
+        (2, "int uint bool", "and or xor"),
+        (1, "int uint bool", "not"),
+        (2, "int uint", "idiv irem ipow shl shr"),
+        (1, "int uint", "bits"),
+        (2, "float", "fdiv fpow fmod copysign atan2 hypot nextafter ldexp"),
+        (1, "float", "floor ceil trunc round exact sqrt cbrt exp exp2 expm1 log log2 log10 log1p"),
+        (1, "float", "sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh isnan"),
+        (3, "float", "muladd add_times mul_times div_times"),
+        (2, "", "eq ne lt le gt ge pair"),
+        (1, "", "cast reinterpret first second"),
+        (3, "", "select"),
+    )
+    for name in names.split()
 }
 COMPARISONS = frozenset(("eq", "ne", "lt", "le", "gt", "ge", "isnan"))
 

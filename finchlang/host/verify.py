@@ -13,14 +13,6 @@ from finchlang.host import ir, rewrite as rewriting
 from finchlang.host.construct import OF_A_COUNT
 from finchlang.syntax.types import Bool, Int64, PairType, Type, pair_of
 
-#: the kinds of numbers that operations take which are not on floats alone
-_KINDS = {
-    **dict.fromkeys(("add", "sub", "mul", "neg"), ("int", "uint", "float")),
-    "abs": ("int", "float"),
-    **dict.fromkeys(("min", "max"), ("int", "uint", "float", "bool")),
-    **dict.fromkeys(("idiv", "irem", "ipow", "shl", "shr", "bits"), ("int", "uint")),
-    **dict.fromkeys(("and", "or", "xor", "not"), ("int", "uint", "bool")),
-}
 _RANGE: dict[str, Type | str] = {"start": Int64, "stop": Int64}
 #: The types of the operands of each kind of statement, and of the variable that it binds. In place of a
 #: type there may be the name of a field that has the same type.
@@ -164,7 +156,7 @@ class _Checker:
         if op.name not in ir.OPS:
             self.fail(f"unknown operation {op.name}")
         types = [arg.type for arg in op.args]
-        if len(types) != ir.OPS[op.name] or not _fits(op.name, types, op.type):
+        if len(types) != ir.OPS[op.name][0] or not _fits(op.name, types, op.type):
             self.fail(f"{op.name} takes {', '.join(map(str, types))} to {op.type}")
 
     # -------------------------------------------------------------------------- memory and cells
@@ -300,4 +292,4 @@ def _fits(name: str, types: list[Type], result: Type) -> bool:
         types = types[:-1]
         if last != Int64 and not (last.is_integer and name in ("shl", "shr")):
             return False
-    return all(t == first for t in (*types, result)) and first.kind in _KINDS.get(name, ("float",))
+    return all(t == first for t in (*types, result)) and first.kind in ir.OPS[name][1]

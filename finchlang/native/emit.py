@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import platform
 
-from finchlang.base.errors import Bug
 from finchlang.host import ir, rewrite as rewriting
 from finchlang.host.construct import ONE, is_natural, sub
 from finchlang.native import library
@@ -154,39 +153,21 @@ class _Function(SplitFunction):
                 value = self.total(expr, place_of(statement))
                 self.do(f"store {llvm_type(cell.type)} {value}, ptr {self.cell(cell)}")
                 self.contents[expr] = cell
-            case ir.Branch():
-                self.emit_if(statement)
             case ir.Give(target, expr):
                 self.given.setdefault(target, []).append(f"[ {self.value(expr)}, %{self.block} ]")
-            case ir.WhileLoop():
-                self.emit_while(statement)
-            case ir.ForLoop():
-                self.emit_for(statement)
             case ir.Room(variable, buffer):
                 self.bind(variable, self.room(buffer))
             case ir.Clock(variable):
                 self.module.declare("i64", CLOCK, "")
                 self.bind(variable, self.new(f"call i64 @{CLOCK}()"))
-            case ir.Grow():
-                self.emit_grow(statement)
             case ir.Exchange(buffer, other):
                 self.exchange(self.arrays[buffer], self.arrays[other])
-            case ir.Fill():
-                self.emit_fill(statement)
-            case ir.Search():
-                self.emit_search(statement)
             case ir.Disjoint():
                 self.bind(statement.variable, self.disjoint(statement))
-            case ir.Sort() | ir.SortBits():
-                self.emit_sort(statement)
-            case ir.CallProcedure():
-                self.emit_call(statement)
-            case ir.Fail():
-                self.emit_fail(statement)
             case _:
-                raise Bug(f"no native code for the statement {statement!r}")
+                getattr(self, f"emit_{type(statement).__name__}")(statement)
 
-    def emit_if(self, statement: ir.Branch) -> None:
+    def emit_Branch(self, statement: ir.Branch) -> None:
         then, otherwise, end = self.labels("then", "else", "end")
         has_else = bool(statement.otherwise.statements)
         if statement.is_rare and not has_else and self.emit_apart(statement):
@@ -204,7 +185,7 @@ class _Function(SplitFunction):
             ways = ", ".join(self.given.pop(variable))
             self.bind(variable, self.new(f"phi {llvm_type(variable.type)} {ways}"))
 
-    def emit_while(self, statement: ir.WhileLoop) -> None:
+    def emit_WhileLoop(self, statement: ir.WhileLoop) -> None:
         test, body, end = self.labels("test", "body", "end")
         self.jump(test)
         self.start(test)
@@ -228,7 +209,7 @@ class _Function(SplitFunction):
             self.poll_if_spent(test)
         self.start(end)
 
-    def emit_for(self, statement: ir.ForLoop) -> None:
+    def emit_ForLoop(self, statement: ir.ForLoop) -> None:
         first, last = self.value(statement.start), self.value(statement.stop)
         with self.when(self.new(f"icmp sle i64 {first}, {last}")):
             if not self.polls or rewriting.is_heavy(statement.body):
@@ -308,7 +289,7 @@ class _Function(SplitFunction):
         scatters = any(isinstance(s, ir.Store) for s in rewriting.indirect(loop.body))
         return self.module.short_loop(is_simple, scatters, moving)
 
-    def emit_grow(self, statement: ir.Grow) -> None:
+    def emit_Grow(self, statement: ir.Grow) -> None:
         result, parameters = "preserve_mostcc noalias ptr", "ptr captures(none), i64, i64"
         self.module.declare(result, "grow", parameters, "cold nounwind")
         array = self.arrays[statement.buffer]
@@ -326,7 +307,7 @@ class _Function(SplitFunction):
             self.do(f"store ptr {data}, ptr {array.data}")
             self.read_capacity(array)
 
-    def emit_fill(self, statement: ir.Fill) -> None:
+    def emit_Fill(self, statement: ir.Fill) -> None:
         buffer, value = statement.buffer, statement.value
         first, stop = self.value(statement.start), self.value(statement.stop)
         if sub(statement.stop, statement.start) is ONE:
@@ -351,7 +332,7 @@ class _Function(SplitFunction):
                 each = ir.ForLoop(i, statement.start, sub(statement.stop, 1), body)
                 self.count_up(each, first, last, polls=False)
 
-    def emit_search(self, statement: ir.Search) -> None:
+    def emit_Search(self, statement: ir.Search) -> None:
         """The first two entries are looked at in place, since one of them is often the answer; then the
         library is called. Searches in fibers of one entry take half the time so."""
         buffer, type = statement.buffer, statement.buffer.type
@@ -377,7 +358,7 @@ class _Function(SplitFunction):
         self.start(end)
         self.bind(statement.variable, self.new(f"phi i64 {', '.join(found)}"))
 
-    def emit_sort(self, statement: ir.AnySort) -> None:
+    def emit_Sort(self, statement: ir.AnySort) -> None:
         first, stop = self.value(statement.start), self.value(statement.stop)
         sort, end = self.labels("sort", "end")
         length = self.new(f"sub i64 {stop}, {first}")
@@ -395,7 +376,9 @@ class _Function(SplitFunction):
         self.choose(raised, self.leave(INTERRUPTED), end, cold=True)
         self.start(end)
 
-    def emit_fail(self, statement: ir.Fail) -> None:
+    emit_SortBits = emit_Sort
+
+    def emit_Fail(self, statement: ir.Fail) -> None:
         """Write to the failure area: the number of the statement, and the values of its message."""
         words = [str(self.failures[id(statement)])]
         words += [self.word(e.type, self.value(e)) for e in (*statement.values, *statement.note)]

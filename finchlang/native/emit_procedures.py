@@ -72,7 +72,7 @@ class SplitFunction(FunctionText):
 
     # -------------------------------------------------------------------------------- procedures
 
-    def emit_call(self, statement: ir.CallProcedure) -> None:
+    def emit_CallProcedure(self, statement: ir.CallProcedure) -> None:
         """The budget of steps is passed like a cell: steps of the procedure count here."""
         name = statement.name
         if name not in self.module.procedures:
@@ -97,8 +97,7 @@ class SplitFunction(FunctionText):
         self.reload(statement.changed)
 
     def called(self, procedure: ir.Procedure) -> str:
-        """The whole function that `emit_call` calls. It is compiled as code within a `while` loop, since
-        most calls are in loops."""
+        """The whole function of a procedure, as code within a `while` loop: most calls are in loops."""
         self.loops.append(ir.WhileLoop(ir.Code(()), TRUE, procedure.body))
         self.is_walking = True
         self.read.update(procedure.inputs)

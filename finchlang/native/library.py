@@ -15,8 +15,7 @@ from finchlang.host.construct import ONE, ZERO, add, cast, compare, conjunction,
 from finchlang.host.ir import AnySort, Buffer, Expr, Grow, Residual, Search
 from finchlang.host.writing import WritingHost
 from finchlang.native.elementary import SEQUENCES, elementary
-from finchlang.native.radix_sort import sort_bits
-from finchlang.native.range_sort import sort
+from finchlang.native.sorts import sort, sort_bits
 from finchlang.syntax.types import TYPES, Int32, Int64, Type
 
 #: how many entries a search compares at once

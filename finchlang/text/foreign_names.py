@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from functools import cache
 from itertools import repeat
 from typing import Any, NamedTuple
 
-from finchlang.base.errors import Hint, Span, write
+from finchlang.base.errors import FinchError, Hint, Source, Span, write
 from finchlang.base.late import late
 from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.text.print import pretty, with_dot
@@ -20,6 +19,27 @@ _OF_LINES = ("argmax", "argmin", "median", "norm", "count", "unique")
 _LOGIC = tuple(map(ast.Variable, ("&&", "||", "!")))
 #: functions that ask whether entries are true
 _OF_TRUTHS = ("any", "all", "count", "findall", "findfirst")
+
+
+#: how many errors are mended one after the other in one place
+DEEPEST = 6
+#: parses a text by a rule of the grammar, with its errors explained or not; set by the parser, which comes
+#: here with what it cannot parse
+parse: Any = None
+
+
+def parse_fragment(text: str) -> Any:
+    source = Source(text, "<hint>")
+    for _ in range(DEEPEST):
+        try:
+            script = parse(source, "script", True)
+            return script.statements[0] if script.statements else ast.NOTHING
+        except FinchError as error:
+            mended = error.mended()
+            if mended is None:
+                raise
+            source = Source(mended, "<hint>")
+    raise FinchError("syntax", "too much of it is foreign")
 
 
 class NameRow(NamedTuple):
@@ -73,9 +93,7 @@ class OurWay(NamedTuple):
     hint: Hint | str
 
 
-def way_of(
-    name: str, call: Any, in_kernel: bool, parse: Callable[[str], ast.Node], is_known: bool = False
-) -> OurWay | None:
+def way_of(name: str, call: Any, in_kernel: bool, is_known: bool = False) -> OurWay | None:
     """Our way for `name`, which is called by the node `call` (None: not called). `is_known` if it is
     also a name of ours, which is called otherwise than in the table."""
     meant = rows(in_kernel).get(name, ())
@@ -99,7 +117,7 @@ def way_of(
         elif row.parameters is None:
             return OurWay(reason, None, Hint(f"it is written `{row.ours}`", row.ours))
         elif fits and not getattr(call, "keywords", ()):
-            code = translated(row, call, in_kernel, parse)
+            code = translated(row, call, in_kernel)
             return OurWay(reason, call.span, write(code, call.span))
         elif call is None and not in_kernel and not any(r.parameters is None for r in meant):
             code = f"({', '.join(row.parameters)}) -> {row.ours}"
@@ -124,28 +142,28 @@ def _of_scripts(code: str) -> list[NameRow]:
     return next((of_kernels[name] for name in called if name in of_kernels), [])
 
 
-def translated(row: NameRow, call: Any, in_kernel: bool, parse: Callable[[str], ast.Node]) -> str:
+def translated(row: NameRow, call: Any, in_kernel: bool) -> str:
     """The code that stands for a call, with its arguments, translated too, in place of the parameters."""
     if row.ours == "_":
         return "_"
-    args = [matrix_of(ours_of(arg, in_kernel, parse)) for arg in call.args]
+    args = [matrix_of(ours_of(arg, in_kernel)) for arg in call.args]
     names: Any = map(ast.Variable, row.parameters or ())
     given = dict(zip(names, args, strict=True))
-    whole = trees.rewrite_bottom_up(lambda n: given.get(n, n), parse(row.ours))
+    whole = trees.rewrite_bottom_up(lambda n: given.get(n, n), parse_fragment(row.ours))
     whole = trees.rewrite_bottom_up(_folded, whole)
     is_of_arrays = not in_kernel and not all(isinstance(n, ast.Literal) for n in args)
     has_dots = isinstance(call, ast.Broadcast) or (is_of_arrays and row.is_elementwise)
     return text_of(dotted(whole) if has_dots else whole)
 
 
-def ours_of(node: ast.Node, in_kernel: bool, parse: Callable[[str], ast.Node]) -> Any:
+def ours_of(node: ast.Node, in_kernel: bool) -> Any:
     """An expression with the foreign calls in it translated, where the table has code for them."""
 
     def change(n: Any) -> ast.Node:
         is_call = isinstance(n, (ast.Call, ast.Broadcast)) and isinstance(n.op, ast.Variable)
         for row in rows(in_kernel).get(n.op.name, ()) if is_call else ():
             if not row.is_text and len(row.parameters or ()) == len(n.args):
-                return parse(translated(row, n, in_kernel, parse))
+                return parse_fragment(translated(row, n, in_kernel))
             if not row.is_text and row.parameters is None:
                 return trees.replace(n, op=ast.Variable(row.ours))
         return n

@@ -104,7 +104,7 @@ def called_otherwise(error: FinchError) -> FinchError:
     way = None
     is_counted = "argument" in error.message and len(getattr(node, "args", ())) > 1
     if is_call and (hint is not None or is_counted):
-        way = names.way_of(node.op.name, node, False, mend.parse_fragment, is_known=True)
+        way = names.way_of(node.op.name, node, False, is_known=True)
     code = names.along_axis(node) or (way and getattr(way.hint, "code", None))
     if [*keywords] == ["dtype"]:
         code = pretty(ast.Call(node.op, (keywords["dtype"], *node.args)))

@@ -13,13 +13,12 @@ from finchlang.base.errors import FinchError, Hint, Source, Span, write
 from finchlang.base.late import late
 from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.text import build_script, foreign_names as names
+from finchlang.text.foreign_names import DEEPEST, parse_fragment
 from finchlang.text.print import pretty
 from finchlang.text.terminals import text_of_grammar
 
 #: longer lines were not written by a person, and would take long to search
 LONGEST = 1000
-#: how many errors are mended one after the other in one place
-DEEPEST = 6
 PACKAGES = (
     r"np|numpy|torch|tf|jnp|math|cmath|scipy|sp|sparse|plt|pd|"
     r"random|operator|Math|Finch|Base|LinearAlgebra|SparseArrays|Statistics|std|System"
@@ -28,15 +27,6 @@ NUMPY = r"np|numpy|torch|tf|jnp"
 NO_PACKAGES = "there are no packages: functions stand alone"
 NO_METHODS = "there are no methods: a function stands before its arguments"
 _COMMENT_OR_STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"|#(?!include\b)[^\n]*')
-
-
-#: parses a text by a rule of the grammar, with its errors explained or not; set by the parser, which comes
-#: here with what it cannot parse
-parsers: list[Callable[[Source, str, bool], Any]] = []
-
-
-def parse(source: Source, rule: str, is_explained: bool = False) -> Any:
-    return parsers[0](source, rule, is_explained)
 
 
 class ForeignForm(NamedTuple):
@@ -116,7 +106,7 @@ def settle(span: Span, code: str, rule: str) -> tuple[Span, str] | None:
     for _ in range(DEEPEST):
         source = Source(text, span.source.name)
         try:
-            parse(source, rule)
+            names.parse(source, rule, False)
         except FinchError as error:
             at = error.span.offsets[0] if error.span is not None else len(text)
             end = len(text) - tail
@@ -125,7 +115,7 @@ def settle(span: Span, code: str, rule: str) -> tuple[Span, str] | None:
             if not is_here and (at < start or re.search(r"[\n;]", text[end:at])):
                 break  # what is wrong in another statement is another mistake
             try:
-                parse(source, rule, is_explained=True)
+                names.parse(source, rule, True)
             except FinchError as told:
                 mended, place = told.mended(), getattr(told.hint, "span", None) or told.span
                 if mended is None or place is None:
@@ -318,7 +308,7 @@ def _member(line: str, code: str, at: int, in_kernel: bool) -> Remedy | None:
         if is_call or known:
             return found
         maker = re.match(r"\w+(?=\()", code[start:])  # `svd(A).S`
-        if maker and (way := names.way_of(maker[0], None, in_kernel, parse_fragment)):
+        if maker and (way := names.way_of(maker[0], None, in_kernel)):
             reason, hint = f"`{maker[0]}` is not a function here", str(way.hint)
             return Remedy(start, start + maker.end(), reason, hint)
         told = f'no value has a part `{name}`; a dictionary `d` has `d["{name}"]`'
@@ -339,28 +329,14 @@ def _translated(
     if (of_axis := names.along_axis(call)) is not None:
         return _written(start, stop, reason, of_axis)
     called = call if isinstance(call, (ast.Call, ast.KeywordCall)) else None
-    way = names.way_of(name, called, in_kernel, parse_fragment)
+    way = names.way_of(name, called, in_kernel)
     if way is None:
-        ours = names.text_of(names.ours_of(call, in_kernel, parse_fragment))
+        ours = names.text_of(names.ours_of(call, in_kernel))
         return _written(start, stop, reason, ours)
     if not isinstance(way.hint, Hint):
         return Remedy(start, stop, reason, way.hint)
     ours = way.hint.code if way.span else text.replace(name.split(".")[-1], way.hint.code, 1)
     return _written(start, stop, reason, ours)
-
-
-def parse_fragment(text: str) -> Any:
-    source = Source(text, "<hint>")
-    for _ in range(DEEPEST):
-        try:
-            script = parse(source, "script", is_explained=True)
-            return script.statements[0] if script.statements else ast.NOTHING
-        except FinchError as error:
-            mended = error.mended()
-            if mended is None:
-                raise
-            source = Source(mended, "<hint>")
-    raise FinchError("syntax", "too much of it is foreign")
 
 
 # -------------------------------------------------------------------------------- names and calls
@@ -369,7 +345,7 @@ def parse_fragment(text: str) -> Any:
 def node_at(span: Span, rule: str, of_name: bool = False) -> Any:
     """The outermost expression at a place of a text, or the call whose function stands there."""
     try:
-        tree = parse(span.source, rule)
+        tree = names.parse(span.source, rule, False)
     except FinchError:
         return None if rule == "program" else node_at(span, "program", of_name)
     node: Any
@@ -388,7 +364,7 @@ def _foreign_name(span: Span, in_kernel: bool, rule: str) -> names.OurWay | None
     name = span.text
     if not names.is_foreign(name):
         return None
-    way = names.way_of(name, node_at(span, rule, True), in_kernel, parse_fragment)
+    way = names.way_of(name, node_at(span, rule, True), in_kernel)
     return way and _placed(way, span)
 
 

@@ -72,43 +72,28 @@ def _parse(text: str, name: str, start: str) -> Any:
 
 def _run(source: Source, text: str, start: str, is_explained: bool = True) -> Any:
     """Parse `text` (the source, or a part of it at its own place) by the rule `start`."""
-    try:
-        return _raw(source, text, start)
-    except Unparsed as error:
-        if not is_explained:
-            raise error.told from None
-        raise mending().explained(error.told, error.in_kernel, start) from None
-
-
-def mending() -> Any:
-    """The module `mend` with its parser; programs without a fault do without its tables."""
-    from finchlang.text import mend
-
-    mend.parsers[:] = [parse_apart]
-    return mend
-
-
-class Unparsed(Exception):
-    """What is wrong with a text in terms of the grammar, and whether a kernel is open there."""
-
-    def __init__(self, told: FinchError, in_kernel: bool = False):
-        super().__init__(told, in_kernel)
-        self.told, self.in_kernel = told, in_kernel
-
-
-def _raw(source: Source, text: str, start: str) -> Any:
+    in_kernel = False
     try:
         return _lark().parse(text, start=start)
     except Fault as fault:
         kind, span = Incomplete if fault.incomplete else FinchError, span_of(source, fault.token)
-        raise Unparsed(kind("syntax", fault.message, span, fault.hint)) from None
+        told = kind("syntax", fault.message, span, fault.hint)
     except UnexpectedToken as error:
         stack = error.state.value_stack
         is_open = any(isinstance(t, Token) and t.type == "FINCH" for t in stack)
         in_kernel = start == "program" or is_open
-        raise Unparsed(unexpected_token(error, source, in_kernel), in_kernel) from None
+        told = unexpected_token(error, source, in_kernel)
     except UnexpectedCharacters as error:
-        raise Unparsed(unexpected_character(error, source, text)) from None
+        told = unexpected_character(error, source, text)
+    raise mending().explained(told, in_kernel, start) if is_explained else told
+
+
+def mending() -> Any:
+    """The module `mend` with its parser; programs without a fault do without its tables."""
+    from finchlang.text import foreign_names, mend
+
+    foreign_names.parse = parse_apart
+    return mend
 
 
 def parse_apart(source: Source, start: str, is_explained: bool) -> Any:

@@ -178,7 +178,7 @@ def elementwise(s: Sample, types: tuple[Type, ...], results: tuple[tuple[str, Ty
     def entry(i: Expr) -> None:
         values = [s.host.load(a, i) for a in args]
         for (name, type), target in zip(results, made, strict=True):
-            s.host.store(target, i, Op(name, tuple(values[: OPS[name]]), type))
+            s.host.store(target, i, Op(name, tuple(values[: OPS[name][0]]), type))
 
     s.host.count(ZERO, up_to(n), entry)
 

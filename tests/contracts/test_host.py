@@ -61,14 +61,14 @@ def signatures(name: str, type: Type) -> list[tuple[list[Type], Type]]:
     found = []
     for other in {type, Int64}:
         for result in {type, Bool}:
-            types = (type, other, other)[: max(2, OPS[name])]
+            types = (type, other, other)[: max(2, OPS[name][0])]
             sample = Sample()
             programs.elementwise(sample, types, ((name, result),))
             try:
                 sample.residual()
             except Bug:
                 continue
-            if OPS[name] > 1 or other == type:
+            if OPS[name][0] > 1 or other == type:
                 found.append((list(types), result))
     return found
 

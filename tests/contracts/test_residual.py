@@ -210,7 +210,7 @@ def test_the_listing_tells_programs_apart() -> None:
     for kind, power in ((Int64, "fpow"), (Float64, "ipow")):  # both are listed as pow
         a, b, r = (ir.Var(name, kind) for name in "abr")
         for name in ir.OPS.keys() - {power, "select"}:
-            let = ir.Bind(r, ir.Op(name, (a, b)[: ir.OPS[name]], kind))
+            let = ir.Bind(r, ir.Op(name, (a, b)[: ir.OPS[name][0]], kind))
             listings.append(text(ir.Residual("r", (), (a, b), (), code(let))))
     assert len(set(listings)) == len(listings)
 
