@@ -83,8 +83,8 @@ def counting_sort(
     host: WritingHost, data: Buffer, scratch: Buffer, ranks: Buffer, low: Expr, high: Expr
 ) -> None:
     """Sort at most SHORT entries: the rank of each is the number of entries that are less, counted for all
-    at once. Equal entries would get the same rank: the sum of the ranks shows that, and they are sorted by
-    insertion."""
+    at once. Equal entries get the same rank: the sum of the ranks shows that, and the places behind, where
+    there is none, are filled."""
     count = host.let(sub(high, low), "count")
     last = sub(count, 1)
     kind = ranks.type
@@ -99,35 +99,17 @@ def counting_sort(
             entry, so_far = host.load(scratch, i), host.load(ranks, i)
             less = [cast(compare("lt", other, entry), kind) for other in some]
             host.store(ranks, i, reduce(add, less, so_far))
-    total = host.cell(ZERO, "total")
+    least = const(data.type.lowest, data.type)
+    host.fill(data, low, high, least)
+    total, greatest = host.cell(ZERO, "total"), host.cell(least, "greatest")
     with host.each(ZERO, last) as i:
         rank = cast(host.load(ranks, i), Int64)
         host.store(data, add(low, rank), host.load(scratch, i))
         host.update(total, "add", rank)
     has_equal_ones = compare("ne", mul(host.get(total), 2), mul(count, last))
-    with host.when(has_equal_ones):
-        with host.each(ZERO, last) as i:
-            host.store(data, add(low, i), host.load(scratch, i))
-        _insertion_sort(host, data, low, high)
-
-
-def _insertion_sort(host: WritingHost, data: Buffer, low: Expr, high: Expr) -> None:
-    with host.each(add(low, 1), sub(high, 1)) as i:
-        entry, hole = host.load(data, i), host.cell(i, "hole")
-
-        def is_misplaced() -> Expr:
-            at = host.get(hole)
-            return host.only_if(
-                compare("gt", at, low),
-                lambda: compare("gt", host.load(data, sub(at, 1)), entry),
-                "both",
-            )
-
-        with host.repeat(is_misplaced):
-            at = host.get(hole)
-            host.store(data, at, host.load(data, sub(at, 1)))
-            host.set(hole, sub(at, 1))
-        host.store(data, host.get(hole), entry)
+    with host.when(has_equal_ones), host.each(low, sub(high, 1)) as i:
+        host.update(greatest, "max", host.load(data, i))
+        host.store(data, i, host.get(greatest))
 
 
 @cache
