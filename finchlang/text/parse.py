@@ -90,9 +90,9 @@ def _run(source: Source, text: str, start: str, is_explained: bool = True) -> An
 
 def mending() -> Any:
     """The module `mend` with its parser; programs without a fault do without its tables."""
-    from finchlang.text import foreign_names, mend
+    from finchlang.text import foreign_names as names, mend
 
-    foreign_names.parse = parse_apart
+    names.parse = parse_apart
     return mend
 
 
