@@ -4,7 +4,6 @@ texts of errors, and pictures that programs of the gallery draw. Nothing of them
 from __future__ import annotations
 
 import inspect
-import io
 import re
 import runpy
 import sys
@@ -301,15 +300,12 @@ def drawn(value: Any) -> bytes:
     """A PNG file: of a dense array its values, from least to greatest; else where something is stored."""
     import numpy as np
 
-    from finchlang.script.picture import grey_png, write_spy
+    from finchlang.script.display import grey_png, png
 
-    out = io.BytesIO()
     if isinstance(value, np.ndarray) or value.dense_view() is not None:
         array = np.asarray(value if isinstance(value, np.ndarray) else value.to_numpy(), float)
         finite = array[np.isfinite(array)]
         low, high = (finite.min(), finite.max()) if finite.size else (0.0, 1.0)
         scaled = np.nan_to_num((array - low) / max(high - low, 1e-300), posinf=1.0) * 255
-        out.write(grey_png(np.kron(scaled, np.ones((6, 6))).astype(np.uint8)))
-    else:
-        write_spy(out, value)
-    return out.getvalue()
+        return grey_png(np.kron(scaled, np.ones((6, 6))).astype(np.uint8))
+    return png(value)

@@ -16,7 +16,7 @@ from finchlang.script.containers import axes_of
 from finchlang.script.lazy_values import Pending, is_array, is_row
 from finchlang.script.make_tensors import element_type, tensor_of
 from finchlang.script.subscripts import ALL, index_of
-from finchlang.script.whole_arrays import check_some, no_match
+from finchlang.script.whole_arrays import REDUCTIONS, check_some, no_match
 from finchlang.syntax import nodes as ast
 from finchlang.syntax.types import Type, can_store
 from finchlang.tensors.adopt import list_format
@@ -157,7 +157,7 @@ def called(name: str, args: list[Any], keywords: dict[str, Any], keeps: bool) ->
     try:
         if name in _OF_FUNCTIONS:
             return _of_function(name, args, **keywords)
-        if name in table.OF_ELEMENTS and len(args) == 2:
+        if name in REDUCTIONS and len(args) == 2:
             args = [by_elements(args[0], args[1:])]
     except FinchError:
         if is_known:

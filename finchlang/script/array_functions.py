@@ -129,6 +129,5 @@ FUNCTIONS: dict[str, Callable[..., lazy.Array]] = {
 #: how many of the arguments are arrays, if it is not the first alone
 ARRAYS = {name: count for name, (_, count) in OVER.items()}
 ARRAYS |= {"kron": 2, "hcat": 1 << 30, "vcat": 1 << 30}
-#: those that take a function of elements before the array
-OF_ELEMENTS = {*REDUCTIONS} - {"var", "std"}
+
 assert all(name not in types.TYPES for name in FUNCTIONS)

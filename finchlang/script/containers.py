@@ -25,22 +25,25 @@ FUNCTIONS = data.Builtins()
 # ------------------------------------------------------------------------------ vectors that grow
 
 
-def _growing(name: str, change: Callable[..., Any]) -> None:
-    """Adds `change` of a growing vector as a function that returns the vector if `change` returns None."""
+def _of_first(kind: type, what: str, name: str, function: Callable[..., Any]) -> None:
+    """Adds a function whose first argument is of a kind; that is its value if `function` returns None."""
 
-    @wraps(change)  # it is called as `change` is
-    def changed(vector: Any, *args: Any) -> Any:
-        if data.is_array(vector):
+    @wraps(function)  # it is called as `function` is
+    def checked(first: Any, *args: Any) -> Any:
+        if kind is list and data.is_array(first):
             hint = "a vector that grows begins as `x = []`; `vcat(x, y)` makes a new array"
-            raise FinchError("type", f"{kind_of(vector)} does not change its size", hint=hint)
-        if not isinstance(vector, list):
-            exchanged = EXCHANGED if args and isinstance(args[-1], list) else None
-            what = f"{kind_of(vector)} is no vector that grows"
-            raise FinchError("type", what, hint=exchanged)
-        found = change(vector, *args)
-        return vector if found is None else found
+            raise FinchError("type", f"{kind_of(first)} does not change its size", hint=hint)
+        if not isinstance(first, kind):
+            hint = EXCHANGED if kind in map(type, args) else None
+            raise FinchError("type", f"{kind_of(first)} is no {what}", hint=hint)
+        found = function(first, *args)
+        return first if found is None else found
 
-    FUNCTIONS.add(name, changed)
+    FUNCTIONS.add(name, checked)
+
+
+_growing = partial(_of_first, list, "vector that grows")
+_of_dictionary = partial(_of_first, dict, "dictionary")
 
 
 def _popped(vector: list[Any], place: int) -> Any:
@@ -308,20 +311,8 @@ def _dictionary(*pairs: Any) -> dict[Any, Any]:
     return dict(pairs)
 
 
-def _of_dictionary(name: str, function: Callable[..., Any]) -> None:
-    @wraps(function)
-    def checked(value: Any, *args: Any) -> Any:
-        if not isinstance(value, dict):
-            hint = EXCHANGED if args and isinstance(args[0], dict) else None
-            raise FinchError("type", f"{kind_of(value)} is no dictionary", hint=hint)
-        return function(value, *args)
-
-    FUNCTIONS.add(name, checked)
-
-
-def _delete(value: dict[Any, Any], key: Any) -> dict[Any, Any]:
+def _delete(value: dict[Any, Any], key: Any) -> None:
     value.pop(key, None)
-    return value
 
 
 _of_dictionary("haskey", lambda d, k: k in d)

@@ -118,30 +118,20 @@ def _total(name: str, operator: str, ufunc: Any, call: Call, function: Any, valu
     return reduce(data.binary(operator), found or [int(name == "prod")])
 
 
-def _mean(call: Call, function: Any, value: Any) -> Any:
-    found = call.each(*function, value) if function else value
-    count = math.prod(data.shape_of(found) or (len(list(data.entries(found))),))
-    if not count:
-        return math.nan
-    if isinstance(found, np.ndarray) and found.dtype.kind in "iu":
-        found = found.astype(np.float64)  # whose sum does not wrap around
-    if isinstance(found, data.FinchRange):
-        found, count = (found[0], found[count - 1]), 2
-    return data.plain(data.binary("/")(_total("mean", "+", np.sum, call, (), found), count))
+#: of how many numbers there is a mean and so on; of fewer it is NaN
+_LEAST = {"mean": 1, "var": 2, "std": 2}
 
 
-def _spread(name: str, call: Call, function: Any, value: Any) -> Any:
-    found = grid(value)
-    return data.plain(along(np, name, found)) if found.size > 1 else float("nan")
+def _statistic(name: str, call: Call, function: Any, value: Any) -> Any:
+    if name == "mean" and not function and isinstance(value, data.FinchRange) and len(value):
+        value = value[0], value[len(value) - 1]
+    found = grid(call.each(*function, value) if function else value)
+    return data.plain(along(np, name, found)) if found.size >= _LEAST[name] else math.nan
 
 
 def _truths(name: str, call: Call, function: Any, value: Any) -> Any:
     found = containers.are_true(call, (*function, value), name)
     return {"any": any, "all": all, "count": sum}[name](found)  # type: ignore[operator]
-
-
-#: of how many numbers there is a mean and so on; of fewer it is NaN
-_LEAST = {"mean": 1, "var": 2, "std": 2}
 
 
 def _reduction(name: str, total: Callable[..., Any]) -> None:
@@ -171,9 +161,8 @@ for _name, _operator, _ufunc in (
 ):
     TOTALS[_operator] = partial(_total, _name, _operator, _ufunc)
     _reduction(_name, TOTALS[_operator])
-_reduction("mean", _mean)
-_reduction("var", partial(_spread, "var"))
-_reduction("std", partial(_spread, "std"))
+for _name in _LEAST:
+    _reduction(_name, partial(_statistic, _name))
 for _name in ("any", "all", "count"):
     _reduction(_name, partial(_truths, _name))
 

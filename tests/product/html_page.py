@@ -30,7 +30,8 @@ class Page(HTMLParser):
             self.open.append(tag)
 
     def handle_startendtag(self, tag: str, attrs: Any) -> None:
-        assert not LOADING & dict(attrs).keys()
+        loaded = {name for name, value in attrs if not value.startswith("data:")} & LOADING
+        assert not loaded
         self.tags.append(tag)
         self.ids += [value for name, value in attrs if name == "id"]
 

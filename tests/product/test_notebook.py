@@ -139,7 +139,7 @@ def test_a_notebook_as_jupyter_runs_it() -> None:
     outputs = [cell.outputs for cell in done.cells]
     assert outputs[0] == []
     shown = outputs[1][0].data["text/html"]
-    assert "<svg" in shown and "SparseList" in shown and "3 entries stored" in shown
+    assert "<img" in shown and "SparseList" in shown and "3 entries stored" in shown
     assert "3 Tensor(Dense" in outputs[2][0].data["text/plain"]
     errors = [output[-1] for output in outputs[3:]]
     texts = ["\n".join(error.traceback) for error in errors]
@@ -154,15 +154,12 @@ def test_tensors_are_shown_as_levels_and_a_picture(shape: tuple[int, ...]) -> No
     dense = np.random.default_rng(0).random(shape)
     format = "Dense(" * (len(shape) - 1) + "SparseList(Element(0.0))" + ")" * (len(shape) - 1)
     page = Page(Tensor(format, np.where(dense < 0.1, dense, 0))._repr_html_())
-    assert page.tags.count("tr") == 2 + len(shape) and page.tags.count("svg") == 1
+    assert page.tags.count("pre") == 1 and page.tags.count("img") == 1
+    assert page.text.strip().count("\n") == 3 + len(shape)
     assert " x ".join(map(str, shape)) in page.text and format in page.text
     assert "SparseList" in page.text
 
 
-def test_the_picture_shows_where_entries_are() -> None:
-    values = np.array([[1.0, 0.0, 2.0], [0.0, 0.0, 3.0]])
-    tensor = Tensor("Dense(SparseList(Element(0.0)))", values)
-    page = tensor._repr_html_()
-    squares = "".join(f"M{x}.06 {y}.06h.88v.88h-.88z" for x, y in ((0, 0), (2, 0), (2, 1)))
-    assert f'd="{squares}"' in page and "a square is an entry" in page
+def test_lazy_arrays_and_scalars_are_shown_as_text() -> None:
+    tensor = Tensor("Dense(SparseList(Element(0.0)))", np.eye(2))
     assert (tensor + 1)._repr_html_() is None and Scalar(1.0)._repr_html_() is None
