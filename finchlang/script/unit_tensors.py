@@ -4,7 +4,6 @@ makes."""
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any
 
 from finchlang.algebra.laws import identity_of
@@ -165,27 +164,17 @@ class UnitTensors:
         is_array: bool = False,
     ) -> SlotName:
         """Emit a new tensor, of fill or with what another one has; gives its slot."""
-        names = self.names
-        slot, tensor = names.slot(level, "made", is_array), ast.Variable("made", span=span)
+        slot = self.names.slot(level, "made", is_array)
         kept = tuple([self.kept(size) for size in sizes])
-        stops = [ast.Variable(f"size{k + 1}", span=span) for k in range(len(kept))]
-        numbers = [*zip([stop.name for stop in stops], kept, strict=True)]
-        dims = [ast.Extent(ast.Literal(1), stop, span=span) for stop in stops]
-        declare = ast.Declare(tensor, level.fill, tuple(dims), span=span)
-        tensors: tuple[tuple[str, str], ...] = (("made", slot),)
-        statements: tuple[ast.Node, ...] = (declare,)
+        tensors, (stops, numbers) = {"made": slot}, _named("size", kept, span)
         if source:  # whose sizes are those of the loops
-            statements, numbers = (replace(declare, dims=()),), []
-            indices = tuple([ast.Index(f"{_INDEX}{k + 1}") for k in range(len(kept))])
-            read = ast.Access(ast.Variable("x", span=span), indices, span=span)
-            target, op = ast.Access(tensor, indices, span=span), ast.Variable(INIT, span=span)
-            fill: ast.Node = ast.Assign(target, op, read, span=span)
-            for index in indices:
-                fill = ast.Loop(index, ast.Dimensionless(), fill, span=span)
-            tensors, statements = (*tensors, ("x", source)), (*statements, fill)
-        run = loop_ir.RunKernel(
-            ast.Block(statements, span=span), tensors, tuple(numbers), span=span
-        )
+            over = _indices(len(kept))
+            tensors["x"], stops, numbers = source, (), ()
+            fill = (_assigned(_access("made", over, span), INIT, _access("x", over, span), over),)
+        dims = tuple([ast.Extent(ast.Literal(1), stop, span=span) for stop in stops])
+        declare = ast.Declare(ast.Variable("made", span=span), level.fill, dims, span=span)
+        program = ast.Block((declare, *(fill if source else ())), span=span)
+        run = loop_ir.RunKernel(program, tuple(tensors.items()), numbers, span=span)
         self.emit(loop_ir.Make(slot, level, kept, run, span=span))
         return SlotName(slot)
 
@@ -201,10 +190,9 @@ class UnitTensors:
             raise NotStaged("a pair is no number", span)
         if isinstance(level, ScalarLevel) and not indices:
             return loop_ir.ScalarValue(slot, span=span)
-        at, numbers = self.at(indices)
-        read = ast.Access(ast.Variable("x", span=span), at, span=span)
+        at, numbers = _named(_INDEX, indices)
         fill = typed_literal(level.element_type.wrap(0), level.element_type)
-        return self.computed(read, slot, numbers, fill, span)
+        return self.computed(_access("x", at, span), slot, numbers, fill)
 
     def stored(self, name: str, given: list[Any], span: Span | None) -> ast.Node:
         slot, format = self.slot_of(given, span)
@@ -219,9 +207,8 @@ class UnitTensors:
         function = given[0] if len(given) == 2 else None
         slot, format = self.slot_of(given[-1:] if function is not None else given, span)
         level = level_of(format)
-        indices = tuple([ast.Index(f"{_INDEX}{k + 1}") for k in range(level.order)])
-        value: ast.Node = ast.Access(ast.Variable("x", span=span), indices, span=span)
-        type: Any = level.element_type
+        indices, type = _indices(level.order), level.element_type
+        value: ast.Node = _access("x", indices, span)
         if function is not None:
             node = self.as_operation(function.value) if isinstance(function, Static) else None
             row = None if node is None else operator(node)
@@ -236,12 +223,12 @@ class UnitTensors:
         if op in "+*" and not type.is_float:  # as outside of units
             type = promote(type, UInt64 if type.kind == "uint" else Int64)
         if row.idempotent and not is_of_bools:  # the greatest of nothing is no number
-            sizes = [loop_ir.SlotSize(slot, k, span=span) for k in range(level.order)]
-            for size in sizes:
-                fails = loop_ir.RaiseError("there are no entries to reduce", span=span)
+            fails = loop_ir.RaiseError("there are no entries to reduce", span=span)
+            for k in range(level.order):
+                size = loop_ir.SlotSize(slot, k, span=span)
                 is_empty = ast.Call(ast.Variable("=="), (size, ast.Literal(0)), span=span)
                 self.emit(ast.If(((is_empty, fails),), span=span))
-        return self.computed(value, slot, (), identity_of(op, type), span, indices, op)
+        return self.computed(value, slot, (), identity_of(op, type), indices, op)
 
     def computed(
         self,
@@ -249,18 +236,15 @@ class UnitTensors:
         slot: str,
         numbers: tuple[tuple[str, ast.Node], ...],
         fill: ast.Literal,
-        span: Span | None,
         over: tuple[ast.Index, ...] = (),
         op: str = "overwrite",
     ) -> ast.Node:
         """The value that a kernel computes of a tensor, called x in it, or its reduction over indices from
         `fill` on."""
-        scalar, entry = self.names.slot(ScalarLevel(fill), _ENTRY), ast.Variable(_ENTRY, span=span)
-        target = ast.Access(entry, (), span=span)
-        assign: ast.Node = ast.Assign(target, ast.Variable(op, span=span), value, span=span)
-        for index in over:
-            assign = ast.Loop(index, ast.Dimensionless(), assign, span=span)
-        program = ast.Block((ast.Declare(entry, fill, span=span), assign), span=span)
+        scalar, span = self.names.slot(ScalarLevel(fill), _ENTRY), value.span
+        target = _access(_ENTRY, (), span)
+        declare = ast.Declare(target.tensor, fill, span=span)
+        program = ast.Block((declare, _assigned(target, op, value, over)), span=span)
         run = loop_ir.RunKernel(program, ((_ENTRY, scalar), ("x", slot)), numbers, span=span)
         return loop_ir.ScalarValue(scalar, run, span=span)
 
@@ -271,13 +255,6 @@ class UnitTensors:
         ends = [loop_ir.SlotSize(slot, size_mode(format, k)) for k in range(len(node.indices))]
         found = self.several([*map(_with_end, node.indices, ends)])
         return tuple([self.expression_of(i, node.span) for i in found])
-
-    def at(
-        self, indices: tuple[ast.Node, ...]
-    ) -> tuple[tuple[ast.Node, ...], tuple[tuple[str, ast.Node], ...]]:
-        """Names of a kernel for indices, and what these are."""
-        names = tuple([ast.Variable(f"{_INDEX}{k + 1}") for k in range(len(indices))])
-        return names, tuple(zip([n.name for n in names], indices, strict=True))
 
     def set_entry(
         self, slot: str, indices: tuple[ast.Node, ...], value: ast.Node, span: Span | None
@@ -290,14 +267,8 @@ class UnitTensors:
     def set_in(
         self, slot: str, indices: tuple[ast.Node, ...], value: ast.Node, span: Span | None
     ) -> None:
-        at, numbers = self.at((*indices, value))
-        tensor = ast.Variable("x", span=span)
-        assign = ast.Assign(
-            ast.Access(tensor, at[:-1], span=span),
-            ast.Variable("overwrite", span=span),
-            at[-1],
-            span=span,
-        )
+        at, numbers = _named(_INDEX, (*indices, value))
+        assign = _assigned(_access("x", at[:-1], span), "overwrite", at[-1])
         self.emit(loop_ir.RunKernel(ast.Block((assign,)), (("x", slot),), numbers, span=span))
 
     # ---------------------------------------------------------------- kernels
@@ -349,6 +320,33 @@ class UnitTensors:
             for _, name, used in value.closed.uses:
                 if not (isinstance(used, FinchFunction) or used is None or name in PREDEFINED):
                     raise NotStaged(f"`{value}` takes `{name}` from around it", span)
+
+
+def _named(
+    name: str, values: tuple[ast.Node, ...], span: Span | None = None
+) -> tuple[tuple[ast.Node, ...], tuple[tuple[str, ast.Node], ...]]:
+    """Names of a kernel for numbers, and what these are."""
+    names = tuple([ast.Variable(f"{name}{k + 1}", span=span) for k in range(len(values))])
+    return names, tuple(zip([n.name for n in names], values, strict=True))
+
+
+def _indices(count: int) -> tuple[ast.Index, ...]:
+    return tuple([ast.Index(f"{_INDEX}{k + 1}") for k in range(count)])
+
+
+def _access(name: str, indices: tuple[ast.Node, ...], span: Span | None) -> ast.Access:
+    return ast.Access(ast.Variable(name, span=span), indices, span=span)
+
+
+def _assigned(
+    target: ast.Access, op: str, value: ast.Node, over: tuple[ast.Index, ...] = ()
+) -> ast.Node:
+    """An assignment in loops over all of some indices."""
+    span = target.span
+    made: ast.Node = ast.Assign(target, ast.Variable(op, span=span), value, span=span)
+    for index in over:
+        made = ast.Loop(index, ast.Dimensionless(), made, span=span)
+    return made
 
 
 def _with_end(index: ast.Node, end: ast.Node) -> ast.Node:
