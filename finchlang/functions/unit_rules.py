@@ -31,7 +31,7 @@ from finchlang.operators.staged_body import StagedOperator, may_be_unset
 from finchlang.rules import table
 from finchlang.rules.base.state import State
 from finchlang.syntax import nodes as ast
-from finchlang.syntax.control_flow import RETURN, Called, check_values, ways
+from finchlang.syntax.control_flow import check_values
 from finchlang.syntax.traversal import substitute
 from finchlang.syntax.types import Int64, Type
 from finchlang.syntax.user_function import Operation
@@ -199,17 +199,6 @@ def exchange(machine: Machine, term: ast.Node, state: BodyState) -> Step | None:
     return ast.EMPTY, state
 
 
-@rule("CallFunction", says="The body of the function runs in place of its call.")
-def call(machine: Machine, term: ast.Node, state: BodyState) -> Step | None:
-    """⟨body, s⟩ → s'  ⟹  ⟨call(f), s⟩ → s': `return` in the body of f leaves that alone"""
-    if not isinstance(term, Called):
-        return None
-    marks = RETURN in ways(term.body)
-    mark = state.host.cell(ZERO, "mark") if marks else state.mark
-    machine.run(term.body, replace(state, mark=mark))
-    return ast.EMPTY, state
-
-
 @rule("Fail", says="The program stops with an error.")
 def fail(machine: Machine, term: ast.Node, state: BodyState) -> Step | None:
     """⟨error(message), s⟩ → error"""
@@ -221,7 +210,7 @@ def fail(machine: Machine, term: ast.Node, state: BodyState) -> Step | None:
 
 
 #: no two apply to the same term; what is on numbers comes last, with what is an expression alone
-UNIT_RULES: tuple[Rule, ...] = (kernel, make, exchange, call, fail, *STATEMENTS)
+UNIT_RULES: tuple[Rule, ...] = (kernel, make, exchange, fail, *STATEMENTS)
 #: all rules, of units and of kernels; those for expressions on numbers are called as the kernels' are
 ALL = (*UNIT_RULES, *table.ALL)
 

@@ -17,7 +17,17 @@ from finchlang.host.ir import Cell, Const, Expr
 from finchlang.operators.build import modulus
 from finchlang.operators.operator import Operator, called
 from finchlang.syntax import nodes as ast
-from finchlang.syntax.control_flow import BREAK, CONTINUE, NEXT, RETURN, Ways, arms, flat, ways
+from finchlang.syntax.control_flow import (
+    BREAK,
+    CONTINUE,
+    NEXT,
+    RETURN,
+    Called,
+    Ways,
+    arms,
+    flat,
+    ways,
+)
 from finchlang.syntax.types import TYPES, Bool, Int64, Type, type_of_value
 
 #: the name of the result, which no name of a script is
@@ -367,6 +377,17 @@ def leave(machine: Machine, term: ast.Node, state: BodyState) -> Step | None:
     return ast.EMPTY, state
 
 
+@rule("CallFunction", says="The body of the function runs in place of its call.")
+def call_function(machine: Machine, term: ast.Node, state: BodyState) -> Step | None:
+    """⟨body, s⟩ → s'  ⟹  ⟨call(f), s⟩ → s': `return` in the body of f leaves that alone"""
+    if not isinstance(term, Called):
+        return None
+    marks = RETURN in ways(term.body)
+    mark = state.host.cell(ZERO, "mark") if marks else state.mark
+    machine.run(term.body, replace(state, mark=mark))
+    return ast.EMPTY, state
+
+
 @rule("Evaluate", says="The expression is evaluated, and its value is not used.")
 def evaluated(machine: Machine, term: ast.Node, state: BodyState) -> Step | None:
     """⟨e, s⟩ ⇒ v  ⟹  ⟨e, s⟩ → s: an expression alone may fail"""
@@ -377,4 +398,6 @@ def evaluated(machine: Machine, term: ast.Node, state: BodyState) -> Step | None
 
 
 #: no two apply to the same term
-STATEMENTS: tuple[Rule, ...] = (script, let_number, if_, while_, for_, leave, evaluated)
+STATEMENTS: tuple[Rule, ...] = (
+    *(script, let_number, if_, while_, for_, leave, call_function, evaluated),
+)

@@ -112,27 +112,18 @@ def closed(function: FinchFunction, within: tuple[FinchFunction, ...]) -> Closed
 
 class _Names(unit_names.UnitNames):
     """What names mean in a function that becomes an operator: numbers of its own, under their names, and
-    known values of what is around it; names of functions around it are further arguments."""
+    known values of what is around it."""
 
     def __init__(self, closing: _Closing, environment: Environment):
         super().__init__(environment)
         self.closing = closing
-
-    def key(self, name: str, frame: unit_names.CallFrame | Environment) -> unit_names.Key:
-        key = super().key(name, frame)
-        closing = self.closing
-        if key in self.given and closing.is_free(name):
-            closing.free += [name] * (name not in closing.free)
-            self.values[key] = ast.Variable(name)
-        return key
 
     def take(
         self, name: str, key: unit_names.Key, owner: Environment, around: Environment | None
     ) -> None:
         value = owner.values.get(name)
         self.given[key] = unit_names.GivenName(name, lambda _: owner.values, key, unit_names.ABSENT)
-        if self.closing.is_free(name):
-            return
+
         self.closing.uses.append((owner.values, name, value))
         type, held = type_of_value(value), value
         if type is not None and not isinstance(type, PairType):
@@ -149,18 +140,17 @@ class _Names(unit_names.UnitNames):
         return explained(FinchError("unknown name", f"`{key[1]}` is not defined", span, guess))
 
     def bound(self, key: unit_names.Key, span: Span | None) -> ast.Variable:
-        name = key[1]
-        if key in self.given or name in self.closing.inner:
-            what = "belongs to the function around" if key in self.given else "is a function in"
+        if key in self.given:
+            message = f"`{key[1]}` belongs to the function around `{self.closing.name}`"
             hint = "an operator assigns to names of its own alone"
-            raise FinchError("type", f"`{name}` {what} `{self.closing.name}`", span, hint)
+            raise FinchError("type", message, span, hint)
         return super().bound(key, span)
 
 
 class _Closing(Units):
-    """A function being closed: a unit that has numbers alone. One within others (`around`, the nearest
-    first) gets the names of theirs that it uses (`free`) as further arguments. `own` are the names that it
-    binds, `inner` the functions within it, `callers` those being closed that call it, and itself."""
+    """A function being closed: a unit that has numbers alone. The bodies of functions that are defined in
+    it stand where these are called. `own` are the names that it binds, `callers` the functions being closed
+    that call it, and itself."""
 
     def __init__(
         self,
@@ -168,18 +158,15 @@ class _Closing(Units):
         scope: Scope,
         environment: Environment,
         within: tuple[FinchFunction, ...],
-        around: tuple[_Closing, ...] = (),
     ):
         super().__init__(_Names(self, environment), None, None, operation)
-        self.definition, self.scope, self.callers, self.around = definition, scope, within, around
+        self.definition, self.callers = definition, within
         self.name, self.own = definition.name, scope.owned
-        self.free: list[str] = []
-        self.inner: dict[str, tuple[Operation, list[str]]] = {}
         self.uses: list[Use] = []
         self.functions: list[tuple[Operation, FinchFunction | Operator]] = []
         self.recursion: FinchError | None = None
-        self.names.taken = set(self.own).union(*[closing.names.taken for closing in around])
-        self.frame = frame = unit_names.CallFrame(self.own, environment, True)
+        self.names.taken = set(self.own)
+        self.frame = self.root = frame = unit_names.CallFrame(self.own, environment, True)
         self.names.numbers = {(id(frame), name): name for name in self.own}
         self.names.values = {(id(frame), n): ast.Variable(n) for n in definition.parameters}
 
@@ -196,45 +183,33 @@ class _Closing(Units):
             body = ast.Script(tuple(self.names.out), span=body.span)
             if RETURN not in ways(body):  # an endless loop
                 raise self.without_value(definition.span)
-            found = None if self.inner else as_expression(body)
+            found = as_expression(body)
             body = body if found is None else found
         else:
             body = self.expression_of(self.value(body), body.span)
-        parameters = (*definition.parameters, *self.free)
-        return Operation(self.name, parameters, body, span=definition.span)
-
-    def is_free(self, name: str) -> bool:
-        """Whether a name is a number of a function around this one."""
-        return any(name in closing.own and name not in closing.inner for closing in self.around)
-
-    def take(self, inner: Closed | _Closing) -> None:
-        """Note what a function that it defines or calls is made of."""
-        self.uses += inner.uses
-        self.functions += inner.functions
-        self.recursion = self.recursion or inner.recursion
+        return Operation(self.name, definition.parameters, body, span=definition.span)
 
     # ---------------------------------------------------------------- statements
 
     def statement(self, node: ast.Node, is_last: bool = False) -> None:
-        body = self.definition.body
-        outermost = flat(body.statements) if isinstance(body, ast.Script) else ()
-        if not isinstance(node, ast.Function) or not any(node is each for each in outermost):
+        if not isinstance(node, ast.Function):
             super().statement(node, is_last)
             return
-        if node.name in self.inner:
-            message = f"`{node.name}` is defined twice in `{self.name}`"
-            raise FinchError("type", message, node.span, _ALLOWED)
-        own = {n for n in assigned_names(node.body) if not self.scope.is_local(n)}
-        scope, environment = Scope(self.scope, own | {*node.parameters}), self.names.environment
-        inner = _Closing(node, scope, environment, self.callers, (self, *self.around))
-        self.inner[node.name] = inner.operation(), inner.free
-        self.take(inner)
+        own = {n for n in assigned_names(node.body) if not unit_names.is_local(n, self.frame)}
+        unused: Any = None  # an operator never runs it
+        parent: Any = self.frame
+        inner = FinchFunction(node, Scope(None, own | {*node.parameters}), parent, unused)
+        key = self.names.key(node.name, self.frame)
+        self.names.assign(key, unit_names.Static(inner), node.span)
         if is_last:
             raise self.without_value(node.span)
 
     def leave(self, value: Any, span: Span | None, is_return: bool = False) -> None:
         if value is None:
             raise self.without_value(span)
+        if self.within:
+            super().leave(value, span, is_return)
+            return
         self.names.emit(ast.Return(self.expression_of(value, span), span=span))
 
     def without_value(self, span: Span | None) -> FinchError:
@@ -267,18 +242,6 @@ class _Closing(Units):
             raise FinchError("type", message, span, _ALLOWED)
         return found
 
-    def called(self, node: Any, op: ast.Variable, given: Any, keywords: Any = ()) -> Any:
-        name, span = op.name, op.span
-        for closing in (self, *self.around):
-            if name in closing.inner and not keywords:
-                found, free = closing.inner[name]
-                parameters = found.parameters[: -len(free) or None]
-                more = [self.named(n, span) for n in free]
-                return self.call_of(found, parameters, self.several(given), more, node.span)
-            if name == closing.name and closing.around:
-                raise self.recursive(name, node.span)
-        return super().called(node, op, given, keywords)
-
     def built_in(self, node: Any, op: ast.Variable, function: Any, given: Any) -> Any:
         if row_of(function) is None:
             what = "a value" if function is None else kind_of(function)
@@ -292,36 +255,36 @@ class _Closing(Units):
         self.functions.append((row.node, row))  # of the language, with declared laws
         return row.node
 
+    def as_operator(self, function: FinchFunction, given: list[Any], span: Span | None) -> None:
+        return None
+
     def call(
         self, function: FinchFunction, given: list[Any], keywords: dict[str, Any], span: Span | None
     ) -> ast.Node:
-        name = function.definition.name
+        definition = function.definition
+        name, parameters = definition.name, definition.parameters
         found: Operation | Itself
         if keywords:
             raise unit_names.NotStaged(f"`{name}` is called with named arguments", span)
+        if len(given) != len(parameters):
+            hint = f"it is defined as `{name}({', '.join(parameters)})`"
+            raise wrong_count(name, (len(parameters),) * 2, len(given), span, hint)
+        if definition in self.within:
+            raise self.recursive(name, span)
+        if isinstance(function.parent, unit_names.CallFrame):
+            return super().call(function, given, keywords, span)
         if function in self.callers:
-            if function is not self.callers[-1] or self.around:
+            if function is not self.callers[-1]:
                 raise self.recursive(name, span)
             self.recursion = self.recursion or self.recursive(name, span)
             found = Itself(name)
         else:
             made = closed(function, self.callers)
-            self.take(made)
+            self.uses += made.uses
+            self.functions += made.functions
+            self.recursion = self.recursion or made.recursion
             found = made.operation
-        return self.call_of(found, function.definition.parameters, given, [], span)
-
-    def call_of(
-        self,
-        found: Operation | Itself,
-        parameters: tuple[str, ...],
-        given: list[Any],
-        more: list[Any],
-        span: Span | None,
-    ) -> ast.Node:
-        if len(given) != len(parameters):
-            hint = f"it is defined as `{found.name}({', '.join(parameters)})`"
-            raise wrong_count(found.name, (len(parameters),) * 2, len(given), span, hint)
-        args = tuple([self.expression_of(value, span) for value in (*given, *more)])
+        args = tuple([self.expression_of(value, span) for value in given])
         return ast.Call(trees.replace(found, span=span), args, span=span)
 
     def recursive(self, name: str, span: Span | None) -> FinchError:

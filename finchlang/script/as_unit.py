@@ -189,7 +189,7 @@ class Units(UnitExpressions):
                 value = self.value(node)
                 for item in () if is_last else _items(value):
                     if isinstance(item, ast.Node) and not isinstance(item, _SAFE):
-                        self.emit(item)  # it may fail
+                        self.names.emit(item)  # it may fail
         if is_last and NEXT in ways(node):
             self.leave(value, node.span)
 
@@ -274,12 +274,12 @@ class Units(UnitExpressions):
         """Emit an error, with the message as it is written: the script runs what fails once more, and puts
         the values in."""
         said = [arg.parts[0] if _is_plain(arg) else pretty(arg) for arg in args]  # type: ignore
-        self.emit(loop_ir.RaiseError(head + "".join(map(str, said)), span=span))
+        self.names.emit(loop_ir.RaiseError(head + "".join(map(str, said)), span=span))
 
     def ensure(self, holds: ast.Node, said: tuple[ast.Node, ...], span: Span | None) -> None:
         failing, _ = self.names.within(lambda: self.fail(said, "assertion failed: ", span))
         arms = (holds, ast.Script(())), (ast.Literal(True), failing)
-        self.emit(ast.If(arms, span=span))
+        self.names.emit(ast.If(arms, span=span))
 
     # ---------------------------------------------------------------- control
 

@@ -30,11 +30,11 @@ def _of_first(kind: type, what: str, name: str, function: Callable[..., Any]) ->
 
     @wraps(function)  # it is called as `function` is
     def checked(first: Any, *args: Any) -> Any:
+        hint = EXCHANGED if kind in map(type, args) else None
         if kind is list and data.is_array(first):
             hint = "a vector that grows begins as `x = []`; `vcat(x, y)` makes a new array"
             raise FinchError("type", f"{kind_of(first)} does not change its size", hint=hint)
         if not isinstance(first, kind):
-            hint = EXCHANGED if kind in map(type, args) else None
             raise FinchError("type", f"{kind_of(first)} is no {what}", hint=hint)
         found = function(first, *args)
         return first if found is None else found

@@ -117,8 +117,9 @@ class UnitExpressions(UnitTensors):
     ) -> Any:
         meant = self.meaning(op.name, op.span) if op.name not in LAZY else None
         function = meant.value if isinstance(meant, Static) else None
-        if meant is None or (isinstance(function, Operator) and function.name in LAZY):
-            return self.lazily(op, given, node.span)
+        name = op.name if meant is None else getattr(function, "name", "")
+        if name in LAZY:
+            return self.lazily(name, given, node.span)
         if isinstance(function, FinchFunction):
             values = self.several((*given, *(value for _, value in keywords)))
             named = zip([name for name, _ in keywords], values[len(given) :], strict=True)
@@ -171,24 +172,40 @@ class UnitExpressions(UnitTensors):
             raise NotStaged(f"`{op.name}` is called, which cannot be staged", op.span)
         return ast.Variable(row.name)
 
-    def lazily(self, op: ast.Variable, given: tuple[ast.Node, ...], span: Span | None) -> Any:
-        """`&&`, `||` and `c ? a : b`, of which later operands may not be evaluated."""
-        if len(given) != (3 if op.name == "ifelse" else 2):
-            raise NotStaged(f"`{op.name}` does not take {len(given)} arguments", span)
-        first = self.value(given[0])
+    def lazily(self, name: str, given: tuple[ast.Node, ...], span: Span | None) -> Any:
+        """`&&`, `||` and `c ? a : b`, of which later operands may not be evaluated: one that takes
+        statements stands in an arm of an `if`."""
+        if len(given) != (3 if name == "ifelse" else 2):
+            raise NotStaged(f"`{name}` does not take {len(given)} arguments", span)
+        first, names, found = self.value(given[0]), self.names, list[ast.Node]()
         if isinstance(first, (Static, ast.Literal)):
             if type(first.value) is not bool:
                 raise NotStaged("this condition is no Bool", given[0].span)
-            if op.name == "ifelse":
+            if name == "ifelse":
                 return self.value(given[1 if first.value else 2])
-            return self.value(given[1]) if first.value is (op.name == "&&") else first
-        around, self.is_lazy = self.is_lazy, True
-        try:
-            others = [self.value(node) for node in given[1:]]
-        finally:
-            self.is_lazy = around
-        exprs = [self.expression_of(value, span) for value in (first, *others)]
-        return ast.Call(op, tuple(exprs), span=span)
+            return self.value(given[1]) if first.value is (name == "&&") else first
+
+        def arm(node: ast.Node) -> tuple[ast.Script, dict[Any, Any]]:
+            return names.within(lambda: found.append(self.expression_of(self.value(node), span)))
+
+        holds, blocks = self.expression_of(first, span), [arm(node) for node in given[1:]]
+        if not any(block.statements for block, _ in blocks):
+            return ast.Call(ast.Variable(name), (holds, *found), span=span)
+        if name != "ifelse":  # one is the value of the condition
+            at = name == "&&"
+            found.insert(at, ast.Literal(not at))
+            blocks.insert(at, names.within(lambda: None))
+        result = ast.Variable(names.fresh("value"))
+        (then, other), (one, behind) = (
+            (
+                ast.Script((*block.statements, ast.Let((result,), None, value, span=span)))
+                for (block, _), value in zip(blocks, found, strict=True)
+            ),
+            [after for _, after in blocks],
+        )
+        other = names.join(one, behind, other, span)
+        names.emit(ast.If(((holds, then), (ast.Literal(True), other)), span=span))
+        return result
 
     def as_operator(
         self, function: FinchFunction, given: list[Any], span: Span | None

@@ -62,7 +62,6 @@ class UnitTensors:
         #: of each comprehension the number that its values are, and the type that these are taken to have
         self.collected: list[str] = []
         self.types = [*types]
-        self.is_lazy = False  # whether what is emitted now might not be run
 
     def meaning(self, name: str, span: Span | None) -> Any:
         """What a name means here. Raises NotStaged if it may have no value."""
@@ -104,13 +103,8 @@ class UnitTensors:
         if isinstance(node, ast.Literal):
             return node
         name = self.names.fresh(_VALUE)
-        self.emit(ast.Let((ast.Variable(name),), None, node, span=node.span))
+        self.names.emit(ast.Let((ast.Variable(name),), None, node, span=node.span))
         return ast.Variable(name, span=node.span)
-
-    def emit(self, node: ast.Node) -> None:
-        if self.is_lazy:
-            raise NotStaged("this may not be evaluated, and takes statements", node.span)
-        self.names.emit(node)
 
     # ---------------------------------------------------------------- sizes and counts
 
@@ -175,7 +169,7 @@ class UnitTensors:
         declare = ast.Declare(ast.Variable("made", span=span), level.fill, dims, span=span)
         program = ast.Block((declare, *(fill if source else ())), span=span)
         run = loop_ir.RunKernel(program, tuple(tensors.items()), numbers, span=span)
-        self.emit(loop_ir.Make(slot, level, kept, run, span=span))
+        self.names.emit(loop_ir.Make(slot, level, kept, run, span=span))
         return SlotName(slot)
 
     # ---------------------------------------------------------------- entries
@@ -227,7 +221,7 @@ class UnitTensors:
             for k in range(level.order):
                 size = loop_ir.SlotSize(slot, k, span=span)
                 is_empty = ast.Call(ast.Variable("=="), (size, ast.Literal(0)), span=span)
-                self.emit(ast.If(((is_empty, fails),), span=span))
+                self.names.emit(ast.If(((is_empty, fails),), span=span))
         return self.computed(value, slot, (), identity_of(op, type), indices, op)
 
     def computed(
@@ -243,7 +237,7 @@ class UnitTensors:
         `fill` on."""
         scalar, span = self.names.slot(ScalarLevel(fill), _ENTRY), value.span
         target = _access(_ENTRY, (), span)
-        declare = ast.Declare(target.tensor, fill, span=span)
+        declare = ast.Declare(ast.Variable(_ENTRY, span=span), fill, span=span)
         program = ast.Block((declare, _assigned(target, op, value, over)), span=span)
         run = loop_ir.RunKernel(program, ((_ENTRY, scalar), ("x", slot)), numbers, span=span)
         return loop_ir.ScalarValue(scalar, run, span=span)
@@ -269,7 +263,7 @@ class UnitTensors:
     ) -> None:
         at, numbers = _named(_INDEX, (*indices, value))
         assign = _assigned(_access("x", at[:-1], span), "overwrite", at[-1])
-        self.emit(loop_ir.RunKernel(ast.Block((assign,)), (("x", slot),), numbers, span=span))
+        self.names.emit(loop_ir.RunKernel(ast.Block((assign,)), (("x", slot),), numbers, span=span))
 
     # ---------------------------------------------------------------- kernels
 
@@ -307,7 +301,7 @@ class UnitTensors:
         own = substitute.apart(operations, node)
         whole = substitute.specialized(node, masks, own)
         names = tuple(tensors), tuple(numbers)
-        self.emit(loop_ir.RunKernel(whole.program, *names, False, span=node.span))
+        self.names.emit(loop_ir.RunKernel(whole.program, *names, False, span=node.span))
         yields = [n for n in trees.walk(node.program) if isinstance(n, ast.Yield)]
         found = [self.value(v) for n in yields for v in n.names]
         return found[0] if len(found) == 1 else tuple(found) if found else None
