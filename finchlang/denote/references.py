@@ -105,9 +105,10 @@ class Places:
         parts = row.parts(root)
         settings = [self.setting(s, env) for s in row.settings(root)]
         bounds = [self.bounds(part, env) for part in parts]
+        places = row.result(_of_bounds, settings, *bounds)[1]
         return [
             ast.Access(parts[k], tuple(map(ast.Literal, inner)), span=root.span)
-            for k, inner in row.places(settings, bounds, at)
+            for k, inner in places(at)
         ]
 
     def place(
@@ -187,9 +188,6 @@ class Places:
     def bounds(self, tensor: ast.Node, env: Environment) -> list[Bounds]:
         """The bounds of a tensor's modes, through wrappers and operators (Burrito'24 Fig 9)."""
 
-        def of(function: Any, *modes: Bounds, back: Any = None) -> Bounds:
-            return function(*modes)
-
         def leaf(tensor: Any) -> list[Bounds]:
             if not isinstance(tensor, ast.Variable):
                 sizes = self.mask_shape(tensor, env)
@@ -202,7 +200,9 @@ class Places:
                 raise Late
             return [(1, n) for n in self.array(tensor).data.shape]
 
-        return shape_arithmetic.infer(tensor, leaf, lambda node: self.setting(node, env), of)
+        return shape_arithmetic.infer(
+            tensor, leaf, lambda node: self.setting(node, env), _of_bounds
+        )
 
     def setting(self, node: ast.Node, env: Environment) -> Any:
         """An argument of an operator or wrapper: a range as (start, stop, step), a Bool, or a number."""
@@ -267,6 +267,10 @@ class Places:
             message = "the step of a slice is not 0"
             raise FinchError("dimension", message, window.step.span)
         return len(range(start, stop + step // abs(step), step))
+
+
+def _of_bounds(function: Any, *modes: Bounds, back: Any = None) -> Bounds:
+    return function(*modes)
 
 
 def needed(value: Any, node: ast.Node) -> Any:

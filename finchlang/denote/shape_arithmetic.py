@@ -20,23 +20,21 @@ Mode = Any
 #: makes a mode from others, given how its bounds follow from theirs, and, by `back`, how those of the first
 #: follow from its own
 Of = Callable[..., Mode]
-#: an element of one of an operator's tensors: the number of the tensor, and the coordinates
-Place = tuple[int, tuple[int, ...]]
-Shapes = list[list[Bounds]]
-Places = Callable[[list[Any], Shapes, tuple[int, ...]], list[Place]]
+#: the coordinates of an element of a result, and its elements in the tensors: the number of each, and where
+At = Sequence[int]
+Places = Callable[[At], list[tuple[int, At]]]
+Made = tuple[list[Mode], Places]
 
 
 @record
 class TensorOperator:
     """An operator on tensors. Its tensors are the arguments from number `first` on: one, or all that
     follow; of others, settings, it takes as many as `counts` has, the last a range if it `takes_range`.
-    `modes` gives the modes of the result, from the settings and the modes of the tensors.
-    `places` gives the elements whose product an element of the result is, from the other arguments, the
-    bounds of the tensors' modes, and coordinates. If it `is_written`, an element of the result is one
+    From the settings and the modes of the tensors, `result` gives the modes of the result and, where modes
+    are bounds, the elements whose product is the one at given coordinates. If it `is_written`, that is one
     element, which can be assigned to."""
 
-    modes: Callable[[list[Any], list[list[Mode]], Of], list[Mode]]
-    places: Places
+    result: Callable[..., Made]
     counts: range = range(1)
     first: int = 0
     takes_all: bool = False
@@ -89,7 +87,7 @@ def infer(
             row = operator(tensor)
             row.check(tensor)
             parts = [infer(part, leaf, value, of) for part in row.parts(tensor)]
-            return row.modes([value(s) for s in row.settings(tensor)], parts, of)
+            return row.result(of, [value(s) for s in row.settings(tensor)], *parts)[0]
         if not is_wrapper(tensor):
             return leaf(tensor)
         if not tensor.args:
@@ -183,24 +181,22 @@ def _constant(of: Of, n: int) -> Mode:
 # ------------------------------------------------------------------------------------ the primitives
 
 
-def _collapse(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
-    (modes,), (p, q) = parts, s
-    p, q = _two(p, q, len(modes))
+def _collapse(of: Of, s: list[Any], modes: list[Mode]) -> Made:
+    p, q = _two(s[0], s[1], len(modes))
     both = of(_sized(lambda m, n: m * n), modes[p], modes[q])
-    return [both if k == min(p, q) else m for k, m in enumerate(modes) if k != max(p, q)]
+
+    def places(at: At) -> Any:
+        inner = [*at]
+        inner.insert(max(p, q), 0)
+        past, n = at[min(p, q)] - 1, size(modes[p])
+        inner[p], inner[q] = past % n + 1, past // n + 1
+        return [(0, inner)]
+
+    return [both if k == min(p, q) else m for k, m in enumerate(modes) if k != max(p, q)], places
 
 
-def _in_collapsed(s: list[Any], shapes: Shapes, at: tuple[int, ...]) -> list[Place]:
-    p, q = s[0] - 1, s[1] - 1
-    past, n = at[min(p, q)] - 1, size(shapes[0][p])
-    inner = list(at)
-    inner.insert(max(p, q), 0)
-    inner[p], inner[q] = past % n + 1, past // n + 1
-    return [(0, tuple(inner))]
-
-
-def _split(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
-    (modes,), (p, m, *last) = parts, s
+def _split(of: Of, s: list[Any], modes: list[Mode]) -> Made:
+    p, m, *last = s
     p, given = _index(p, len(modes)), [n for n in last if not isinstance(n, bool)]
     if m < 1 - len(given):
         raise _refused(f"a mode is not split by {m}")
@@ -212,93 +208,81 @@ def _split(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
             raise _refused(f"a mode of size {n} is not split into parts of size {parts}")
         return rest
 
+    turn = slice(None, None, -1 if last and last[0] is True else 1)
+
+    def places(at: At) -> Any:
+        fast, slow = at[p : p + 2][turn]
+        return [(0, [*at[:p], (slow - 1) * m + fast, *at[p + 2 :]])]
+
     slow = of(_sized(count), modes[p], back=_sized(lambda n: n * m))
-    both = [_constant(of, m), slow]
-    return _with(modes, p, *(reversed(both) if last and last[0] is True else both))
+    return _with(modes, p, *[_constant(of, m), slow][turn]), places
 
 
-def _in_split(s: list[Any], shapes: Shapes, at: tuple[int, ...]) -> list[Place]:
-    p, m, *last = s
-    fast, slow = at[p - 1 : p + 1][:: -1 if last and last[0] is True else 1]
-    return [(0, (*at[: p - 1], (slow - 1) * m + fast, *at[p + 1 :]))]
-
-
-def _concat(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
+def _concat(of: Of, s: list[Any], *parts: list[Mode]) -> Made:
     if len({len(modes) for modes in parts}) != 1:
         orders = " and ".join(str(len(modes)) for modes in parts)
         raise _refused(f"tensors of order {orders} are not put together")
     p = _index(s[0], len(parts[0]))
-    sums = of(_sized(lambda *sizes: sum(sizes)), *(modes[p] for modes in parts))
-    return [
-        sums if k == p else of(_sized(partial(_equal, mode=k + 1)), *each)
-        for k, each in enumerate(zip(*parts, strict=True))
-    ]
+
+    def places(at: At) -> Any:
+        i, k = at[p], 0
+        while i > (n := size(parts[k][p])):
+            i, k = i - n, k + 1
+        return [(k, _with(at, p, i))]
+
+    both = enumerate(zip(*parts, strict=True))
+    joint = [_total if k == p else partial(_equal, mode=k + 1) for k in range(len(parts[0]))]
+    return [of(_sized(joint[k]), *each) for k, each in both], places
 
 
-def _in_concat(s: list[Any], shapes: Shapes, at: tuple[int, ...]) -> list[Place]:
-    p, k = s[0] - 1, 0
-    i = at[p]
-    while i > size(shapes[k][p]):
-        i -= size(shapes[k][p])
-        k += 1
-    return [(k, tuple(_with(at, p, i)))]
+def _total(*sizes: int) -> int:
+    return sum(sizes)
 
 
-def _broadcast(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
-    (modes,), (p, *n) = parts, s
+def _broadcast(of: Of, s: list[Any], modes: list[Mode]) -> Made:
+    p, *n = s
     p = _index(p, len(modes) + 1)
-    return [*modes[:p], _constant(of, *(n or [1])), *modes[p:]]
-
-
-def _in_broadcast(s: list[Any], shapes: Shapes, at: tuple[int, ...]) -> list[Place]:
-    return [(0, tuple(_with(at, s[0] - 1)))]
+    new = _constant(of, *(n or [1]))
+    return [*modes[:p], new, *modes[p:]], lambda at: [(0, _with(at, p))]
 
 
 # -------------------------------------------------------------------------------- those made of them
 
 
-def _reshape(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
-    (modes,) = parts
+def _reshape(of: Of, s: list[Any], modes: list[Mode]) -> Made:
     known = prod(n for n in s if n != -1)
     if s.count(-1) > 1 or any(n < -1 for n in s):
         raise _refused(f"these are no sizes: {s}")
 
-    def shaped(n: int, *sizes: int) -> int:
+    def shaped(*sizes: int) -> list[int]:
         count = prod(sizes)
         rest = count // (known or 1) if -1 in s else 1
         if known * rest != count:
             raise _refused(f"{count} elements are not reshaped to {' x '.join(map(str, s))}")
-        return rest if n == -1 else n
+        return [rest if n == -1 else n for n in s]
 
-    return [of(_sized(lambda *sizes, n=n: shaped(n, *sizes)), *modes) for n in s]
+    def places(at: At) -> Any:
+        inner = [size(b) for b in modes]
+        outer = shaped(*inner)
+        past = sum((i - 1) * prod(outer[:k]) for k, i in enumerate(at))
+        return [(0, [past // prod(inner[:k]) % n + 1 for k, n in enumerate(inner)])]
+
+    def mode(k: int) -> Mode:
+        return of(_sized(lambda *sizes: shaped(*sizes)[k]), *modes)
+
+    return [mode(k) for k in range(len(s))], places
 
 
-def _in_reshaped(s: list[Any], shapes: Shapes, at: tuple[int, ...]) -> list[Place]:
-    inner = [size(b) for b in shapes[0]]
-    known = prod(n for n in s if n != -1)
-    outer = [prod(inner) // known if n == -1 else n for n in s]
-    past = sum((i - 1) * prod(outer[:k]) for k, i in enumerate(at))
-    return [(0, tuple(past // prod(inner[:k]) % n + 1 for k, n in enumerate(inner)))]
-
-
-def _hcat(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
+def _hcat(of: Of, s: list[Any], *parts: list[Mode]) -> Made:
     columns = [[*modes, _constant(of, 1)] if len(modes) == 1 else modes for modes in parts]
-    return _concat([2], columns, of)
+    made, places = _concat(of, [2], *columns)
+    return made, lambda at: [(k, inner[: len(parts[k])]) for k, inner in places(at)]
 
 
-def _in_hcat(s: list[Any], shapes: Shapes, at: tuple[int, ...]) -> list[Place]:
-    columns = [[*shape, (1, 1)] if len(shape) == 1 else shape for shape in shapes]
-    ((k, inner),) = _in_concat([2], columns, at)
-    return [(k, inner[: len(shapes[k])])]
-
-
-def _stack(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
+def _stack(of: Of, s: list[Any], *parts: list[Mode]) -> Made:
     p = _index(s[0], len(parts[0]) + 1)
-    return _concat(s, [[*modes[:p], _constant(of, 1), *modes[p:]] for modes in parts], of)
-
-
-def _in_stack(s: list[Any], shapes: Shapes, at: tuple[int, ...]) -> list[Place]:
-    return [(at[s[0] - 1] - 1, tuple(_with(at, s[0] - 1)))]
+    made, _ = _concat(of, s, *([*m[:p], _constant(of, 1), *m[p:]] for m in parts))
+    return made, lambda at: [(at[p] - 1, _with(at, p))]
 
 
 class _Block(TensorOperator):
@@ -318,14 +302,10 @@ class _Block(TensorOperator):
         return []
 
 
-def _blocks(s: list[Any], rows: list[list[Mode]], of: Of) -> list[Mode]:
+def _blocks(of: Of, s: list[Any], *rows: list[Mode]) -> Made:
     if any(len(modes) != 2 for modes in rows):
         raise _refused("blocks are matrices")
-    return _concat([1], rows, of)
-
-
-def _in_rows(s: list[Any], shapes: Shapes, at: tuple[int, ...]) -> list[Place]:
-    return _in_concat([1], shapes, at)
+    return _concat(of, [1], *rows)
 
 
 def _on_mode(
@@ -337,122 +317,104 @@ def _on_mode(
     """An operator on one mode, by its other setting if `count` is 2: `resized` gives the size of the mode
     in the result, `back` the coordinate in the argument, from that in the result, and the size there."""
 
-    def modes(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
-        p = _index(s[0], len(parts[0]))
-        return _with(parts[0], p, of(_sized(lambda n: resized(n, s[-1])), parts[0][p]))
+    def result(of: Of, s: list[Any], modes: list[Mode]) -> Made:
+        p = _index(s[0], len(modes))
+        new = of(_sized(lambda n: resized(n, s[-1])), modes[p])
+        return _with(modes, p, new), lambda at: [
+            (0, _with(at, p, back(at[p], size(modes[p]), s[-1])))
+        ]
 
-    def places(s: list[Any], shapes: Shapes, at: tuple[int, ...]) -> list[Place]:
-        p = s[0] - 1
-        return [(0, tuple(_with(at, p, back(at[p], size(shapes[0][p]), s[-1]))))]
-
-    return TensorOperator(modes, places, range(count, count + 1), takes_range=takes_range)
+    return TensorOperator(result, range(count, count + 1), takes_range=takes_range)
 
 
-def _squeeze(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
+def _squeeze(of: Of, s: list[Any], modes: list[Mode]) -> Made:
     def one(n: int) -> int:
         if n != 1:
             raise _refused(f"a mode of size {n} is not squeezed")
         return n
 
-    p = _index(s[0], len(parts[0]))
-    of(_sized(one), parts[0][p])
-    return _with(parts[0], p)
+    p = _index(s[0], len(modes))
+    of(_sized(one), modes[p])
+    return _with(modes, p), lambda at: [(0, [*at[:p], 1, *at[p:]])]
 
 
-def _in_squeezed(s: list[Any], shapes: Shapes, at: tuple[int, ...]) -> list[Place]:
-    _squeeze(s, shapes, lambda bounds, *modes: bounds(*modes))  # checks that it is of size 1
-    return [(0, (*at[: s[0] - 1], 1, *at[s[0] - 1 :]))]
-
-
-def _permuted(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
+def _permuted(of: Of, s: list[Any], modes: list[Mode]) -> Made:
     s = s or [2, 1]
-    if sorted(s) != list(range(1, len(parts[0]) + 1)):
-        raise _refused(f"{s} is no permutation of {len(parts[0])} modes")
-    return [parts[0][p - 1] for p in s]
+    if sorted(s) != list(range(1, len(modes) + 1)):
+        raise _refused(f"{s} is no permutation of {len(modes)} modes")
+    return [modes[p - 1] for p in s], lambda at: [(0, [at[s.index(p)] for p in sorted(s)])]
 
 
-def _in_permuted(s: list[Any], shapes: Shapes, at: tuple[int, ...]) -> list[Place]:
-    return [(0, tuple(at[(s or [2, 1]).index(k + 1)] for k in range(len(at))))]
-
-
-def _diagonal(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
-    (modes,) = parts
+def _diagonal(of: Of, s: list[Any], modes: list[Mode]) -> Made:
     first, second = s or (1, 2)
-    p, q = _two(first, second, len(modes))
+    p, q = sorted(_two(first, second, len(modes)))
     rest = [m for k, m in enumerate(modes) if k not in (p, q)]
-    return [*rest, of(_sized(min), modes[p], modes[q])]
+
+    def places(at: At) -> Any:
+        *inner, last = at
+        inner.insert(p, last)
+        inner.insert(q, last)
+        return [(0, inner)]
+
+    return [*rest, of(_sized(min), modes[p], modes[q])], places
 
 
-def _in_diagonal(s: list[Any], shapes: Shapes, at: tuple[int, ...]) -> list[Place]:
-    inner = list(at[:-1])
-    for k in sorted(p - 1 for p in s or (1, 2)):
-        inner.insert(k, at[-1])
-    return [(0, tuple(inner))]
-
-
-def _kron(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
+def _kron(of: Of, s: list[Any], *parts: list[Mode]) -> Made:
     if len(parts) != 2:
         raise FinchError("type", "kron takes two tensors")
-    both = zip(*parts, strict=False)
-    rest = max(parts, key=len)[min(map(len, parts)) :]  # what only one of them has
-    return [*(of(_sized(lambda m, n: m * n), a, b) for a, b in both), *rest]
+    both = [of(_sized(lambda m, n: m * n), *each) for each in zip(*parts, strict=False)]
+    rest = max(parts, key=len)[len(both) :]  # what only one of them has
+
+    def places(at: At) -> Any:
+        sizes = [*map(size, parts[1]), *[1] * len(at)]
+        at_both = [divmod(i - 1, n) for i, n in zip(at, sizes, strict=False)]
+        return [(k, [i[k] + 1 for i in at_both[: len(parts[k])]]) for k in (0, 1)]
+
+    return [*both, *rest], places
 
 
-def _in_kron(s: list[Any], shapes: Shapes, at: tuple[int, ...]) -> list[Place]:
-    sizes = [size(b) for b in shapes[1]] + [1] * (len(at) - len(shapes[1]))
-    slow = tuple((i - 1) // n + 1 for i, n in zip(at, sizes, strict=True))
-    fast = tuple((i - 1) % n + 1 for i, n in zip(at, sizes, strict=True))
-    return [(0, slow[: len(shapes[0])]), (1, fast[: len(shapes[1])])]
-
-
-def _triangle(s: list[Any], parts: list[list[Mode]], of: Of) -> list[Mode]:
-    if len(parts[0]) != 2:
-        raise _refused("a triangle has two modes")
-    return parts[0]
-
-
-def _in_triangle(holds: Callable[[int, int, int], bool]) -> Places:
+def _triangle(holds: Callable[[int, int, int], bool]) -> TensorOperator:
     """Outside of the triangle there is no element, so that the value is 0."""
-    return lambda s, shapes, at: [(0, at)] if holds(*at, *(s or [0])) else []
+
+    def result(of: Of, s: list[Any], modes: list[Mode]) -> Made:
+        if len(modes) != 2:
+            raise _refused("a triangle has two modes")
+        return modes, lambda at: [(0, at)] if holds(*at, *(s or [0])) else []
+
+    return TensorOperator(result, range(2), is_written=False)
 
 
 _ONE, _ANY = range(1, 2), range(1 << 62)
-_CONCAT = TensorOperator(_concat, _in_concat, _ONE, first=1, takes_all=True)
-_FLATTEN = TensorOperator(
-    lambda s, parts, of: _reshape([-1], parts, of),
-    lambda s, shapes, at: _in_reshaped([-1], shapes, at),
-)
-_PERMUTE = TensorOperator(_permuted, _in_permuted, _ANY)
+_CONCAT = TensorOperator(_concat, _ONE, first=1, takes_all=True)
+_FLATTEN = TensorOperator(lambda of, s, modes: _reshape(of, [-1], modes))
+_PERMUTE = TensorOperator(_permuted, _ANY)
+_BROADCAST = TensorOperator(_broadcast, range(1, 3))
 
 OPERATORS = {
-    "collapse": TensorOperator(_collapse, _in_collapsed, range(2, 3)),
-    "split": TensorOperator(_split, _in_split, range(2, 4)),
+    "collapse": TensorOperator(_collapse, range(2, 3)),
+    "split": TensorOperator(_split, range(2, 4)),
     "concat": _CONCAT,
     # (that a slice is within the mode is checked where an element is read)
     "slice": _on_mode(
         lambda _, ends: _length(*ends), lambda i, _, s: s[0] + (i - 1) * s[2], takes_range=True
     ),
-    "broadcast": TensorOperator(_broadcast, _in_broadcast, range(1, 3)),
-    "reshape": TensorOperator(_reshape, _in_reshaped, _ANY[1:]),
+    "broadcast": _BROADCAST,
+    "reshape": TensorOperator(_reshape, _ANY[1:]),
     **dict.fromkeys(("flatten", "vec"), _FLATTEN),
     "cat": _CONCAT,
-    "vcat": TensorOperator(lambda s, parts, of: _concat([1], parts, of), _in_rows, takes_all=True),
-    "hcat": TensorOperator(_hcat, _in_hcat, takes_all=True),
-    "stack": TensorOperator(_stack, _in_stack, _ONE, first=1, takes_all=True),
-    "block": _Block(_blocks, _in_rows, takes_all=True),
+    "vcat": TensorOperator(lambda of, s, *parts: _concat(of, [1], *parts), takes_all=True),
+    "hcat": TensorOperator(_hcat, takes_all=True),
+    "stack": TensorOperator(_stack, _ONE, first=1, takes_all=True),
+    "block": _Block(_blocks, takes_all=True),
     "repeat": _on_mode(lambda n, r: n * r, lambda i, n, r: (i - 1) // r + 1),
     "tile": _on_mode(lambda n, r: n * r, lambda i, n, r: (i - 1) % n + 1),
     "roll": _on_mode(lambda n, _: n, lambda i, n, s: (i - 1 - s) % n + 1),
     "flip": _on_mode(lambda n, _: n, lambda i, n, _: n + 1 - i, count=1),
-    "expand_dims": TensorOperator(_broadcast, _in_broadcast, range(1, 3)),
-    "squeeze": TensorOperator(_squeeze, _in_squeezed, _ONE),
+    "expand_dims": _BROADCAST,
+    "squeeze": TensorOperator(_squeeze, _ONE),
     **dict.fromkeys(("permute_dims", "permutedims"), _PERMUTE),
-    "diagonal": TensorOperator(_diagonal, _in_diagonal, range(0, 3, 2)),
-    "kron": TensorOperator(_kron, _in_kron, takes_all=True, is_written=False),
-    "tril": TensorOperator(
-        _triangle, _in_triangle(lambda i, j, k: j - i <= k), range(2), is_written=False
-    ),
-    "triu": TensorOperator(
-        _triangle, _in_triangle(lambda i, j, k: j - i >= k), range(2), is_written=False
-    ),
+    "diagonal": TensorOperator(_diagonal, range(0, 3, 2)),
+    "kron": TensorOperator(_kron, takes_all=True, is_written=False),
+    "tril": _triangle(lambda i, j, k: j - i <= k),
+    "triu": _triangle(lambda i, j, k: j - i >= k),
 }
