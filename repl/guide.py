@@ -34,7 +34,7 @@ class Chapters:
     def of(self, applied: Applied) -> str:
         """The chapter of a step; steps are given in order."""
         self._open = {d: name for d, name in self._open.items() if d <= applied.depth}
-        loop = next((n for n in trees.walk(applied.before) if isinstance(n, ast.Loop)), None)
+        loop = next(trees.find_all(applied.before, ast.Loop), None)
         outside = "end" if self._is_inside else "start"
         name = self._open[max(self._open)] if self._open else outside
         self._is_inside = self._is_inside or bool(self._open)

@@ -25,12 +25,10 @@ _OF_ORDER = ("schedule", "concordize", "workspaces", "transposes")
 def hints(event: KernelEvent) -> Iterator[Hint]:
     program = event.source.program
     final = event.passes[-1][1]
-    written = [node for node in trees.walk(program) if isinstance(node, ast.Loop)]
+    written = [*trees.find_all(program, ast.Loop)]
     yield from _ranges(written, final)
     yield from _orders(program, final, event)
-    types = {
-        n.variable.span: type_of(n.value) for n in trees.walk(final) if isinstance(n, ast.Define)
-    }
+    types = {n.variable.span: type_of(n.value) for n in trees.find_all(final, ast.Define)}
     for node in trees.walk(program):
         if isinstance(node, ast.Define) and types.get(node.variable.span):
             yield _after(node.variable.span, f"::{types[node.variable.span]}")
@@ -51,8 +49,8 @@ def _name(loop: ast.Loop) -> str:
 
 
 def _ranges(written: list[ast.Loop], final: ast.Node) -> Iterator[Hint]:
-    defined = {n.variable: n.value for n in trees.walk(final) if isinstance(n, ast.Define)}
-    loops = [n for n in trees.walk(final) if isinstance(n, ast.Loop) and n.span is not None]
+    defined = {n.variable: n.value for n in trees.find_all(final, ast.Define)}
+    loops = [n for n in trees.find_all(final, ast.Loop) if n.span is not None]
     for loop in written:
         own = [
             n for n in loops if n.span == loop.span and loop.index.name in (n.index.name, _name(n))
@@ -67,9 +65,9 @@ def _ranges(written: list[ast.Loop], final: ast.Node) -> Iterator[Hint]:
 def _orders(program: ast.Node, final: ast.Node, event: KernelEvent) -> Iterator[Hint]:
     """The order of the loops of each nest, as it is run."""
     for outer in _outermost(program):
-        nest = [n for n in trees.walk(outer) if isinstance(n, ast.Loop)]
+        nest = [*trees.find_all(outer, ast.Loop)]
         spans = {n.span for n in nest}
-        run = [n for n in trees.walk(final) if isinstance(n, ast.Loop) and n.span in spans]
+        run = [n for n in trees.find_all(final, ast.Loop) if n.span in spans]
         head = [n.extent.span or n.index.span for n in nest if n.span == outer.span]
         if len(nest) > 1 and head[-1] is not None:
             own = {n.index.name for n in nest}

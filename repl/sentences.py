@@ -181,7 +181,7 @@ def _of(kind: Any, pick: Callable[[Any], str], otherwise: str) -> Callable[[_Wor
 
 
 def _region(w: _Words) -> str:
-    loop = next((n for n in trees.walk(w.after) if isinstance(n, ast.Loop)), None)
+    loop = next(trees.find_all(w.after, ast.Loop), None)
     return "what is left" if loop is None else f"`{shown(loop.extent)}`"
 
 

@@ -18,7 +18,7 @@ from finchlang.script.checker import Checker
 from finchlang.script.evaluate_expressions import Closure
 from finchlang.script.functions import FinchFunction
 from finchlang.syntax.nodes import Declare, KernelNode, Macro, Node, Variable
-from finchlang.syntax.traversal import walk
+from finchlang.syntax.traversal import find_all
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 
 from .fit_to_screen import described
@@ -56,7 +56,7 @@ class Glance(Checker):
         self.left_out = 0  # how many kernels were not run, and loops run only once
 
     def _pass_over(self, kernel: KernelNode, environment: Environment) -> Any:
-        declared = {n.tensor.name for n in walk(kernel.program) if isinstance(n, Declare)}
+        declared = {n.tensor.name for n in find_all(kernel.program, Declare)}
         has_sizes = not (names_in(kernel) - declared) & (self.unsure | self._lost)
         self.unsure |= declared
         self.left_out += 1
@@ -110,7 +110,7 @@ class Glance(Checker):
 
 
 def names_in(node: Node) -> set[str]:
-    return {n.name for n in walk(node) if isinstance(n, Variable)}
+    return {n.name for n in find_all(node, Variable)}
 
 
 class _Session(Session):

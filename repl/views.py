@@ -30,7 +30,7 @@ class Passes(Observer):
         print(title(event))
         before = ""
         for name, program in event.passes:
-            used = {n.name for n in trees.walk(program) if isinstance(n, ast.Variable)}
+            used = {n.name for n in trees.find_all(program, ast.Variable)}
             lines = [
                 f"{n} = Tensor({', '.join([str(level), *['0'] * level.order])})"
                 for n, level in event.workspaces.items()

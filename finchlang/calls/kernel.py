@@ -81,15 +81,18 @@ class SpecializedKernel:
     @cached_property
     def staged(self) -> Staged:
         """The program staged; made only if something is needed that is not on disk."""
+        from finchlang.calls.staging import (
+            staged,
+        )  # late: only kernels that are not on disk need it
+
         known = self._entry.signature if self._entry else None
-        return self.stage(self.source, self.formats, self._choices, known)
+        return staged(self.source, self.formats, self._choices, known, self._stages())
 
     @staticmethod
-    def stage(*args: Any) -> Staged:
-        """`staged`, which is needed only for a kernel that is not on disk."""
-        from finchlang.calls.staging import staged
+    def _stages() -> type[Staged]:
+        from finchlang.calls.staging import Staged
 
-        return staged(*args)
+        return Staged
 
     def all_of(self, arguments: Values) -> Values:
         """The arguments, and the kernel's own tensors."""
@@ -138,12 +141,10 @@ class UnitKernel(SpecializedKernel):
     source: Unit
 
     @staticmethod
-    def stage(*args: Any) -> Any:
+    def _stages() -> type[Staged]:
         from finchlang.calls.staged_unit import StagedUnit
-        from finchlang.calls.staging import staged
 
-        program, formats, choices, signature = args
-        return staged(program, formats, choices, signature, StagedUnit)
+        return StagedUnit
 
     def call(
         self, engine: str, arguments: Values, numbers: Values, tracer: Tracer | None = None

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from finchlang.base.errors import Bug, FinchError, Note
@@ -219,7 +220,9 @@ class Runner:
                         if self.engine == "native":
                             found.run(arguments, environment, "native")
                         elif self.engine != "check":
-                            self._execute(found, arguments, environment)
+                            given = arguments, environment, self.engine
+                            event = KernelEvent(found.node, found.kernel)
+                            self._observed(self.observer, event, partial(found.run, *given))
                         if is_first and (empty := _without_size(site.node.program, environment)):
                             message = f"`{empty}` has size 0, so that nothing is assigned to it"
                             self.noted(Note(message, site.node.span))
@@ -234,8 +237,10 @@ class Runner:
                 if found is None:
                     site.add(_with_right_laws(KernelAtSite(site, formats)))
                 else:
-                    self._make_ready(found, now)
-                    is_first = True
+                    event = KernelEvent(found.node, found.kernel, found.given(arguments))
+                    event.meaning = partial(self._meaning, now)
+                    self._prepare(event)
+                    is_first = found.is_ready = True
         except FinchError as error:
             if error.kind == "dimension" and error.hint is None:
                 empty = _without_size(node.program, environment)
@@ -251,13 +256,9 @@ class Runner:
         own.update(*map(trees.binds, nodes))
         for name, argument in zip(site.variables, arguments, strict=True):
             if argument is None and name not in own and environment.has(name):
-                uses = (n for n in nodes if isinstance(n, ast.Variable) and n.name == name)
-                self.refuse(next(uses), environment.get(name))
-
-    def _make_ready(self, made: KernelAtSite, now: Situation) -> None:
-        given = made.given(now.arguments)
-        self._prepare(KernelEvent(made.node, made.kernel, given, lambda: self._meaning(now)))
-        made.is_ready = True
+                variables = trees.find_all(site.node.program, ast.Variable)
+                first = next(n for n in variables if n.name == name)
+                self.refuse(first, environment.get(name))
 
     def _prepare(self, event: KernelEvent) -> None:
         self.observer.kernel(event)
@@ -272,13 +273,16 @@ class Runner:
             self.notes = [*self.notes[1 - NOTES :], note]
             self.observer.note(note)
 
-    def _execute(self, found: KernelAtSite, arguments: Given, environment: Environment) -> None:
-        tracer: Tracer | None = self.observer.rule if self.observer.traces else None
-        if tracer and self.observer.one_by_one:
-            tracer = found.kernel.staged.one_by_one(tracer)
-        self.observer.started(event := KernelEvent(found.node, found.kernel))
-        steps = found.run(arguments, environment, self.engine, tracer)
-        self.observer.finished(event, steps)
+    @staticmethod
+    def _observed(
+        observer: Observer, event: KernelEvent, run: Callable[[Tracer | None], Counter[str]]
+    ) -> None:
+        """Run a kernel or a unit with the tracer that the observer wants, and tell that of it."""
+        tracer: Tracer | None = observer.rule if observer.traces else None
+        if tracer and observer.one_by_one:
+            tracer = event.compiled.staged.one_by_one(tracer)
+        observer.started(event)
+        observer.finished(event, run(tracer))
 
     def prepare_unit(self, unit: UnitKernel, arguments: Values, numbers: Values) -> None:
         """Have a unit, which is to be run on these arguments first, ready to run."""
@@ -290,16 +294,15 @@ class Runner:
         """Run a unit as `UnitKernel.call`; the observer is not told of rounds that are run once more."""
         if self.engine == "native":
             return unit.call("native", arguments, numbers)[0]
-        tracer: Tracer | None = None
-        if self.observer.traces and not is_again:
-            tracer = self.observer.rule
-            tracer = unit.staged.one_by_one(tracer) if self.observer.one_by_one else tracer
-        event = KernelEvent(unit.source, unit)
-        if not is_again:
-            self.observer.started(event)
-        found, steps = unit.call(self.engine, arguments, numbers, tracer)
-        if not is_again:
-            self.observer.finished(event, steps)
+        found: dict[str, Any] = {}
+
+        def run(tracer: Tracer | None) -> Counter[str]:
+            results, steps = unit.call(self.engine, arguments, numbers, tracer)
+            found.update(results)
+            return steps
+
+        observer = Observer() if is_again else self.observer
+        self._observed(observer, KernelEvent(unit.source, unit), run)
         return found
 
     def _meaning(self, now: Situation) -> Meaning:
@@ -321,7 +324,7 @@ class Runner:
         is_annotated = isinstance(node.program, ast.Annotated)  # compiling may refuse an annotation
         if is_annotated or any(function.laws != Laws() for function in functions):
             _with_right_laws(KernelAtSite(site, formats))
-        yields = [n for n in trees.walk(node.program) if isinstance(n, ast.Yield)]
+        yields = [*trees.find_all(node.program, ast.Yield)]
         returned = [variable for found in yields for variable in found.names]
         for variable in returned:
             if variable.name not in bound:
@@ -364,9 +367,8 @@ def _with_right_laws(made: KernelAtSite) -> KernelAtSite:
 
 def _without_size(program: ast.Node, environment: Environment) -> str | None:
     """The first tensor of size 0 that a kernel writes and does not declare."""
-    nodes = [*trees.walk(program)]
-    declared = {node.tensor.name for node in nodes if isinstance(node, ast.Declare)}
-    targets = [n.target.tensor for n in nodes if isinstance(n, ast.Assign)]
+    declared = {n.tensor.name for n in trees.find_all(program, ast.Declare)}
+    targets = [n.target.tensor for n in trees.find_all(program, ast.Assign)]
     for name in [t.name for t in targets if isinstance(t, ast.Variable) and t.name not in declared]:
         if environment.has(name) and 0 in getattr(environment.get(name), "shape", ()):
             return name

@@ -34,7 +34,7 @@ from finchlang.normalize.pass_list import Normalized, normalize, stages
 from finchlang.rules.base.state import State
 from finchlang.rules.table import rules
 from finchlang.syntax.nodes import Declare, Define, Node, Thaw, Value, Variable
-from finchlang.syntax.traversal import forget, statements, substitute, walk
+from finchlang.syntax.traversal import find_all, forget, statements, substitute, walk
 from finchlang.syntax.types import Type, number
 from finchlang.tensors import bind
 from finchlang.tensors.memory import Memory
@@ -238,15 +238,15 @@ def staged(
 
 def signature_of(normalized: Normalized, program: Node, formats: dict[str, Format]) -> Signature:
     """The signature of `program`, the program of `normalized` with its types noted."""
-    used = {n.name for n in walk(program) if isinstance(n, Variable)}
+    used = {n.name for n in find_all(program, Variable)}
     known = normalized.formats
     signature = Signature(
         dict(normalized.tensors),
         dict(normalized.workspaces),
         normalized.yields,
         tuple(n for n, t in known.items() if isinstance(t, Type) and n in used),
-        frozenset(n.tensor.name for n in walk(program) if isinstance(n, (Declare, Thaw))),
-        frozenset(n.tensor.name for n in walk(program) if isinstance(n, Declare)),
+        frozenset(n.tensor.name for n in find_all(program, Declare, Thaw)),
+        frozenset(n.tensor.name for n in find_all(program, Declare)),
         frozenset(),
         normalized.notes,
         spans(program, normalized),
@@ -270,5 +270,5 @@ def renewed(program: Node, formats: Mapping[str, Level]) -> set[str]:
             looks_back = any(level.clears_entries for level in formats[name].levels())
             if name not in mentioned and not looks_back:
                 found.add(name)
-        mentioned.update(node.name for node in walk(step) if isinstance(node, Variable))
+        mentioned.update(node.name for node in find_all(step, Variable))
     return found

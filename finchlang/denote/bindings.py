@@ -11,7 +11,7 @@ import numpy as np
 from finchlang.base.aligned_memory import full_aligned
 from finchlang.base.errors import FinchError
 from finchlang.denote.extents import Environment
-from finchlang.denote.numpy_operators import SPELLINGS
+from finchlang.denote.numpy_operators import choice
 from finchlang.denote.typed_values import Failed, Number, number, type_error
 from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.types import Type, type_of_dtype, type_of_value
@@ -105,7 +105,7 @@ def bind(program: ast.Node, bindings: dict[str, Any]) -> tuple[dict[str, DenseAr
     arrays: dict[str, DenseArray] = {}
     environment: Environment = {}
     same: dict[int, DenseArray] = {}  # two names of one tensor see each other's updates
-    used = {n.name for n in trees.walk(program) if isinstance(n, ast.Variable)}
+    used = {n.name for n in trees.find_all(program, ast.Variable)}
     for name in used & bindings.keys():
         value = bindings[name]
         if type_of_value(value) is not None:
@@ -192,8 +192,8 @@ def of_function(
 
 def is_needed(op: ast.Node, before: list[Any]) -> bool:
     """Whether the next operand of `op` is needed, given the values of those before."""
-    name = SPELLINGS.get(op.name, op.name) if isinstance(op, ast.Variable) else ""
-    if not before or name not in ("ifelse", "&&", "||"):
+    name = choice(op)
+    if not before or not name:
         return True
     is_known = isinstance(before[0], Number) and before[0].is_bool
     return is_known and before[0].value == (name == "&&" or (name, len(before)) == ("ifelse", 1))

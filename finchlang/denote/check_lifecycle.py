@@ -23,8 +23,8 @@ def check_life_cycle(program: ast.Node) -> dict[int, str]:
     Raises FinchError of kind life cycle for a tensor that a statement of its scope reads and updates, or
     updates by two operators; that is used before it is declared, or declared outside of its scope; and for
     a freeze or thaw in the wrong mode."""
-    declared = {n.tensor.name for n in trees.walk(program) if isinstance(n, ast.Declare)}
-    bound = {n.variable.name for n in trees.walk(program) if isinstance(n, ast.Define)}
+    declared = {n.tensor.name for n in trees.find_all(program, ast.Declare)}
+    bound = {n.variable.name for n in trees.find_all(program, ast.Define)}
     used = {t.name for n in trees.walk(program) for t in _named(n)} - bound
     walk, given = _ScopeWalk(), Modes((name, READ) for name in used - declared)
     walk.scope(program, given, {**given}, READ)

@@ -22,7 +22,7 @@ from finchlang.denote.bindings import (
 )
 from finchlang.denote.check_lifecycle import WRITES
 from finchlang.denote.extents import Environment, Equations, Late
-from finchlang.denote.index_modifiers import is_bare, is_mask, summands
+from finchlang.denote.index_modifiers import called, is_bare, is_mask, summands
 from finchlang.denote.numpy_operators import (
     COMPARISONS,
     MEANINGS,
@@ -41,12 +41,12 @@ from finchlang.syntax.user_function import Operation
 
 def updated(program: ast.Node) -> set[str]:
     """The names of the tensors that a program updates or declares."""
-    targets = [n.target.tensor for n in trees.walk(program) if isinstance(n, ast.Assign)]
+    targets = [n.target.tensor for n in trees.find_all(program, ast.Assign)]
     return {t.name for target in targets for t in tensors_of(target)} | _declared(program)
 
 
 def _declared(program: ast.Node) -> set[str]:
-    return {n.tensor.name for n in trees.walk(program) if isinstance(n, ast.Declare)}
+    return {n.tensor.name for n in trees.find_all(program, ast.Declare)}
 
 
 # -------------------------------------------------------------------------------- the semantics
@@ -110,7 +110,7 @@ class Denotation(Places):
         """The short-circuit scalars that the steps of a loop reduce into, each by its only operator."""
         if not any(array.is_short_circuit for array in self.arrays.values()):
             return set()
-        updates = {(n.target.tensor, n.op) for n in trees.walk(body) if isinstance(n, ast.Assign)}
+        updates = {(n.target.tensor, n.op) for n in trees.find_all(body, ast.Assign)}
         names, own = [name for name, _ in updates], _declared(body)
         return {
             (name, op)
@@ -285,8 +285,7 @@ class Denotation(Places):
         """The value of a call, structural where the text alone tells it: a comparison of an index, perhaps
         moved by literals, with an integer that is the same in all steps of its loop, like a mask, or with
         itself."""
-        name = node.op.name if isinstance(node.op, ast.Variable) else ""
-        if name not in COMPARISONS or not isinstance(value, Number):
+        if called(node) not in COMPARISONS or not isinstance(value, Number):
             return value
         indices = []
         for moved, outer in (node.args, node.args[::-1]):
@@ -328,7 +327,7 @@ class Denotation(Places):
     def is_outer(self, node: ast.Node, index: Any, env: Environment) -> bool:
         """Whether an expression is an integer that is the same in all steps of the loop of `index`."""
         within = list(env)[list(env).index(index.name) :]
-        names = (n.name for n in trees.walk(node) if isinstance(n, (ast.Index, ast.Variable)))
+        names = (n.name for n in trees.find_all(node, ast.Index, ast.Variable))
         if any(name in within for name in names):
             return False
         found = self.value(node, env)

@@ -75,7 +75,7 @@ def check_types(semantics: Denotation, program: ast.Node, env: Environment) -> N
     """Raises FinchError of kind type for what no value could make right: an operator that does not take its
     operands, a condition that is no Bool, a value that a tensor cannot store. Each operand of
     `coalesce` may be its value."""
-    calls = [n for n in trees.walk(program) if isinstance(n, ast.Call) and n.op == _COALESCE]
+    calls = [n for n in trees.find_all(program, ast.Call) if n.op == _COALESCE]
     for k in range(max((len(n.args) for n in calls), default=1)):
         UnknownValues(semantics, k).statement(program, env)
 

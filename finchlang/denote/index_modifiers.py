@@ -33,8 +33,13 @@ MASKS = {
 }
 
 
+def called(node: Node) -> str:
+    """The name that a node calls; "" if it calls none."""
+    return node.op.name if isinstance(node, Call) and isinstance(node.op, Variable) else ""
+
+
 def is_mask(tensor: Node) -> bool:
-    return isinstance(tensor, Call) and getattr(tensor.op, "name", "").lower() in MASKS
+    return called(tensor).lower() in MASKS
 
 
 @record
@@ -64,7 +69,7 @@ def unwrap(access: Access) -> tuple[Any, list[AccessedMode]]:
     modes = [_modifiers(index) for index in access.indices]
     tensor = access.tensor
     while isinstance(tensor, Call):
-        name = tensor.op.name if isinstance(tensor.op, Variable) else ""
+        name = called(tensor)
         if name not in _WRAPPERS or not tensor.args:
             return tensor, modes
         settings = tensor.args[1:]
@@ -79,7 +84,7 @@ def unwrap(access: Access) -> tuple[Any, list[AccessedMode]]:
 def check_count(root: Any, sizes: Sequence[Any], modes: list[AccessedMode], access: Access) -> None:
     """Raises FinchError of kind dimension unless an access has an index for each dimension."""
     if len(modes) != len(sizes):
-        name = root.op.name if isinstance(root, Call) else root.name  # type: ignore[attr-defined]
+        name = called(root) or root.name
         message = f"{name} has {len(sizes)} dimensions, {len(modes)} indices given"
         raise FinchError("dimension", message, access.span)
 
@@ -139,7 +144,7 @@ _WRAPPERS = {
 
 
 def is_wrapper(tensor: Node) -> bool:
-    return isinstance(tensor, Call) and getattr(tensor.op, "name", "") in _WRAPPERS
+    return called(tensor) in _WRAPPERS
 
 
 def summands(node: Node, sign: int = 1) -> Iterator[tuple[int, Node]]:

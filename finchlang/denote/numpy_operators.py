@@ -305,17 +305,21 @@ DECIDING: dict[str, Callable[[int, Any, np.dtype], Any]] = {
 }
 
 
+def name_of(op: Node) -> str:
+    """The name of an operator, one for all spellings; "" for what is no name."""
+    return SPELLINGS.get(op.name, op.name) if isinstance(op, Variable) else ""
+
+
 def choice(op: Node) -> str:
     """The operator, if its first operand tells which others are needed; else an empty name."""
-    name = getattr(op, "name", "")
-    return name if (name := SPELLINGS.get(name, name)) in ("ifelse", "&&", "||") else ""
+    return name if (name := name_of(op)) in ("ifelse", "&&", "||") else ""
 
 
 def is_kept(op: Node, value: Any, dtype: np.dtype) -> bool:
     """Whether `op` gives its first operand `value` back, whatever the second is."""
     if isinstance(op, Call):  # choose(z)
         return op.op == Variable("choose") and len(op.args) == 1 and value != op.args[0].value  # type: ignore
-    name = SPELLINGS.get(getattr(op, "name", ""), getattr(op, "name", ""))
+    name = name_of(op)
     return name in DECIDING and bool(DECIDING[name](1, value, dtype) == value)
 
 
@@ -340,8 +344,7 @@ def apply(
 def _apply(op: Node, args: list[Any], meanings: Mapping[tuple[str, int], Meaning]) -> Any:
     if isinstance(op, Call) and op.op == Variable("choose"):
         return _choose(op, args)
-    name = op.name if isinstance(op, Variable) else ""
-    name = SPELLINGS.get(name, name)
+    name = name_of(op)
     if name == "coalesce" and args:
         return next((a for a in args if a is not MISSING), MISSING)
     if name in OF_MANY and len(args) > 2:

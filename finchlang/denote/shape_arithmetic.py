@@ -10,7 +10,7 @@ from typing import Any
 
 from finchlang.base.errors import FinchError
 from finchlang.base.records import record
-from finchlang.denote.index_modifiers import is_mask, is_wrapper
+from finchlang.denote.index_modifiers import called, is_mask, is_wrapper
 from finchlang.syntax.nodes import Call, Extent, Literal, Node, Variable
 
 #: the integers that an index of a mode may be; None where there are no bounds
@@ -47,7 +47,7 @@ class TensorOperator:
         *most, last = False, *(isinstance(s, Extent) for s in settings)
         is_one = last == self.takes_range and not any(most)
         if not (self.parts(call) and is_one and len(settings) in self.counts):
-            raise FinchError("type", f"{call.op.name} does not take these")  # type: ignore
+            raise FinchError("type", f"{called(call)} does not take these")
 
     def parts(self, call: Call) -> tuple[Node, ...]:
         return call.args[self.first : None if self.takes_all else self.first + 1]
@@ -57,11 +57,11 @@ class TensorOperator:
 
 
 def is_operator(tensor: Node) -> bool:
-    return isinstance(tensor, Call) and getattr(tensor.op, "name", "") in OPERATORS
+    return called(tensor) in OPERATORS
 
 
 def operator(call: Call) -> TensorOperator:
-    return OPERATORS[call.op.name]  # type: ignore[attr-defined]
+    return OPERATORS[called(call)]
 
 
 def tensors_of(tensor: Node) -> Iterator[Variable]:
@@ -91,14 +91,14 @@ def infer(
         if not is_wrapper(tensor):
             return leaf(tensor)
         if not tensor.args:
-            raise FinchError("type", f"{tensor.op.name} wraps a tensor")
+            raise FinchError("type", f"{called(tensor)} wraps a tensor")
         return _of_wrapper(tensor, infer(tensor.args[0], leaf, value, of), value, of)
     except FinchError as error:
         raise error.at(tensor.span) from None
 
 
 def _of_wrapper(call: Call, modes: list[Mode], value: Callable[[Node], Any], of: Of) -> list[Mode]:
-    name, settings = call.op.name, call.args[1:]  # type: ignore[attr-defined]
+    name, settings = called(call), call.args[1:]
     if name == "swizzle":
         order = [value(s) for s in settings]
         return [modes[order.index(k + 1)] for k in range(len(modes))]

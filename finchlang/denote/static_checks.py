@@ -9,7 +9,7 @@ from typing import Any
 from finchlang.base.errors import FinchError
 from finchlang.denote.check_lifecycle import check_life_cycle
 from finchlang.syntax import nodes as ast
-from finchlang.syntax.traversal import map_children, walk
+from finchlang.syntax.traversal import find_all, map_children, walk
 from finchlang.syntax.types import type_of_value
 
 
@@ -20,7 +20,7 @@ def settled(program: ast.Node, bindings: Mapping[str, Any]) -> ast.Node:
     if kinds.isdisjoint((ast.Mode, ast.Typed)):
         return program
     asked = check_life_cycle(program) if ast.Mode in kinds else {}
-    own = {n.variable.name for n in walk(program) if isinstance(n, ast.Define)}
+    own = {n.variable.name for n in find_all(program, ast.Define)}
 
     def settle(node: ast.Node) -> ast.Node:
         if isinstance(node, ast.Variable) and node.name in ast.MODES:

@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields
 from functools import cache, wraps
 from operator import is_
-from typing import Any, TypeVar
+from typing import Any, TypeVar, overload
 
 from finchlang.base.errors import FinchError
 from finchlang.syntax.nodes import Access, Block, Define, Index, Loop, Node, Sieve, Variable
 
 _Answer = TypeVar("_Answer")
+_Kind = TypeVar("_Kind", bound=Node)
 
 #: how the children in a field are read, and how they are mapped
 _ONE = "node.{0}", "function(node.{0})"
@@ -114,6 +115,19 @@ def walk(node: Node) -> Iterator[Node]:
         kind: Any = type(top)
         if (reader := reader_of(kind)) is not None:
             stack += reader(top)[::-1]
+
+
+@overload
+def find_all(node: Node, kind: type[_Kind], /) -> Iterator[_Kind]: ...
+
+
+@overload
+def find_all(node: Node, *kinds: type) -> Iterator[Any]: ...
+
+
+def find_all(node: Node, *kinds: type) -> Iterator[Any]:
+    """The nodes of some kinds in `node`, parents first."""
+    return (n for n in walk(node) if isinstance(n, kinds))
 
 
 #: how deep the nodes of a text may nest, and how many Python frames suffice for recursion over them

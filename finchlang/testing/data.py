@@ -64,7 +64,7 @@ class Data:
                 continue
             match statement:
                 case Let((Variable(name),), None, made):
-                    used = {n.name for n in trees.walk(made) if isinstance(n, Variable)}
+                    used = {n.name for n in trees.find_all(made, Variable)}
                     value = session[name]
                     is_own = isinstance(value, TENSORS) and not used & others
                     if is_own and _level(value).element_type.dtype.names is None:  # no pairs
@@ -116,19 +116,16 @@ def _level(value: Any) -> Any:
 
 def _sizes(statement: Node, sizes: dict[int, int]) -> Iterator[Any]:
     """The literals that are sizes: values bound to names, and ends of loops."""
-    ends = [n.stop for n in trees.walk(statement) if isinstance(n, Extent)]
+    ends = [n.stop for n in trees.find_all(statement, Extent)]
     for node in [statement.value, *ends] if isinstance(statement, Let) else ends:
         if isinstance(node, Literal) and type(node.value) is int and node.value in sizes:
             yield node
 
 
 def _edited(text: str, edits: Sequence[tuple[Any, str]]) -> str:
-    starts = [0]
-    for line in text.split("\n"):
-        starts.append(starts[-1] + len(line) + 1)
-    for span, new in sorted(edits, key=lambda e: (e[0].line, e[0].column), reverse=True):
-        start, stop = starts[span.line - 1] + span.column, starts[span.end_line - 1]
-        text = text[: start - 1] + new + text[stop + span.end_column - 1 :]
+    for span, new in sorted(edits, key=lambda e: e[0].offsets, reverse=True):
+        start, stop = span.offsets
+        text = text[:start] + new + text[stop:]
     return text
 
 
@@ -327,7 +324,7 @@ class Reference:
         kernels = inputs.kernels[: self.made], inputs.kernels[self.made :]
         makes, rest = (set[int]().union(*some) for some in kernels)
         own = {n: id(body_of(value)) for n, value in values.items() if isinstance(value, TENSORS)}
-        targets = (n.target.tensor for n in trees.walk(script) if isinstance(n, Assign))
+        targets = (n.target.tensor for n in trees.find_all(script, Assign))
         named = {t.name for t in targets if isinstance(t, Variable) and t.name in own}
         written = {n for n in named if own[n] not in makes - rest}
         self.written = written or {n for n in own if own[n] in rest}

@@ -180,9 +180,6 @@ class Small:
         self.is_interpreted = True
         self.made: dict[tuple[Any, ...], Any] = {}
         self.arrays: dict[str, DenseArray] = {}
-        #: if given, what the denotation gave for dense operands: the same for all kernels of one text
-        self.denoted: dict[Any, Any] | None = None
-        self.program = str(self.node.program)
         self.interpreter: symbols.SymbolicInterpreter | None = None
         self.denotation = symbols.symbolic_denotation(lambda: self.path)
 
@@ -337,22 +334,6 @@ class Small:
 
     def _denoted(self) -> tuple[Any, bool]:
         """What the program means, and whether the denotation saw a place out of range."""
-        if self.denoted is not None and not self.path.given:
-            seen = [
-                (
-                    name,
-                    a.type,
-                    a.levels,
-                    a.mirrored,
-                    a.data.shape,
-                    a.data.tobytes(),
-                    a.written.tobytes(),
-                )
-                for name, a in self.arrays.items()
-            ]
-            key = self.program, self.numbers, *seen
-            if key in self.denoted:
-                return self.denoted[key]
         numbers = dict(zip(self.kernel.numbers, self.numbers, strict=True))
         bindings = self.bound | self.arrays | numbers
         places: list[Any] = []
@@ -361,10 +342,7 @@ class Small:
             meant: Any = denote(self.node.program, bindings, self.functions, semantics)
         except FinchError as error:
             meant = error.kind
-        found = meant, bool(places)
-        if self.denoted is not None and not self.path.given and not self.path.taken:
-            self.denoted[key] = found
-        return found
+        return meant, bool(places)
 
     def _run(self, engine: str, kernel: SpecializedKernel, given: dict[str, Any]) -> Any:
         host = symbols.SymbolicHost(self.path) if engine == "residual" else None

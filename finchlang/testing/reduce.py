@@ -10,7 +10,7 @@ from typing import Any
 
 from finchlang.base.errors import FinchError
 from finchlang.syntax.nodes import Call, Group, Literal, Node, Rows, Variable
-from finchlang.syntax.traversal import children, map_children, replace, walk
+from finchlang.syntax.traversal import children, find_all, map_children, replace, walk
 from finchlang.text.parse import parse_script
 from finchlang.text.print import pretty
 
@@ -71,7 +71,7 @@ def _value(node: Node) -> Any:
 def _smaller(script: Node) -> Iterator[Node]:
     """Smaller scripts: with fewer statements, with smaller sizes, which take less time, without others."""
     yield from _shorter(script)
-    literals = (n.value for n in walk(script) if type(n) is Literal)
+    literals = (n.value for n in find_all(script, Literal))
     sizes = sorted({value for value in literals if type(value) is int and value > 1}, reverse=True)
     for most in MOST:
         yield _with_values(script, {size: most for size in sizes if size > most})

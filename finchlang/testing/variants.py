@@ -38,13 +38,13 @@ def _in_programs(function: Callable[[Any], Any], script: ast.Node) -> Any:
 
 
 def _written(node: ast.Node) -> set[str]:
-    found: list[ast.Node] = [n.target for n in trees.walk(node) if type(n) is ast.Assign]
-    found += [n.tensor for n in trees.walk(node) if type(n) is ast.Declare]
+    found: list[ast.Node] = [n.target for n in trees.find_all(node, ast.Assign)]
+    found += [n.tensor for n in trees.find_all(node, ast.Declare)]
     return _names(*found)
 
 
 def _names(*nodes: ast.Node) -> set[str]:
-    return {n.name for node in nodes for n in trees.walk(node) if type(n) is ast.Variable}
+    return {n.name for node in nodes for n in trees.find_all(node, ast.Variable)}
 
 
 def _in_nodes(change: Callable[[Any, Values], Any]) -> Variant:
@@ -153,7 +153,7 @@ def _converted(
 def _formats(script: ast.Script, rng: random.Random, values: Values) -> ast.Script | None:
     """Other formats for tensors. None where the result depends on formats: with `.= _`, annotations, and
     NaN or infinities, which only a zero that is stored makes NaN of."""
-    inits = [n.init for n in trees.walk(script) if type(n) is ast.Declare]
+    inits = [n.init for n in trees.find_all(script, ast.Declare)]
     is_annotated = any(type(n) is ast.Annotated for n in trees.walk(script))
     is_kept = any(type(init) is ast.Dimensionless for init in inits) or not _is_finite(values)
     return None if is_annotated or is_kept else _converted(script, rng, values, is_last=False)

@@ -94,8 +94,6 @@ def meetings(operands: int) -> Iterator[Meeting | Nest]:
 
 DERIVED = tuple(dict.fromkeys(rule.name for rule in table.RULES if rule.is_derived))
 SETS = ("all", "paper", *(f"all-{name}" for name in DERIVED))
-#: what the denotation gives, which is the same for all formats of the operands
-DENOTED: dict[Any, Any] = {}
 #: one in so many patterns is interpreted too
 INTERPRETED = 8
 
@@ -105,7 +103,6 @@ def run(meeting: Meeting | Nest, size: int, seconds: float) -> tuple[Small, tupl
     that leave another residual than all rules."""
     (small,) = kernels(meeting.text, meeting.name, rules=SETS)
     changed = small.distinct()
-    small.denoted = DENOTED
     small.run(size, seconds, interpreted=INTERPRETED)
     return small, changed
 
