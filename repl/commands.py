@@ -400,13 +400,16 @@ def _reduced(
     apart: Comparer,
     chosen: dict[str, Any],
 ) -> None:
-    """Print or save what is left of a script on which ways differ, for `finch replay`."""
+    """Print or save what is left of a script on which ways differ, with the stage to blame, for `finch
+    replay`."""
     from finchlang.base.paths import replace_text
-    from finchlang.testing.cases import reduced
+    from finchlang.testing.fuzz import small_text
+    from finchlang.testing.replay import replay_text
 
-    shown = reduced(text, ways, options.seconds, apart, options.against, chosen)
-    if not shown:
+    small, why = small_text(text, tuple(ways), options.seconds, apart, **chosen)
+    if not str(why):
         return
+    shown = replay_text(small, ways, str(why), options.against)
     if options.save:
         replace_text(options.save, shown)
     elif not options.json:

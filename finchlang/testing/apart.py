@@ -10,7 +10,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from functools import cache
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
@@ -135,7 +135,7 @@ def _serve(work: Work, connection: Connection, others: Any) -> None:
         connection.send(answer)
 
 
-class Comparer(Apart):
+class Comparer(Apart, AbstractContextManager):
     """Compares scripts in a process of its own, for at most `seconds` each; `is_quick` as in `quick`."""
 
     def __init__(self, seconds: float = 300.0, is_quick: bool = False):
@@ -152,9 +152,6 @@ class Comparer(Apart):
             yield
         finally:
             self.each = self.until = math.inf
-
-    def __enter__(self) -> Comparer:
-        return self
 
     def __exit__(self, *_: object) -> None:
         self.end()
@@ -176,11 +173,14 @@ class Comparer(Apart):
         found.differ(f"{at}: {said}", outcome, at, said if outcome == DIED else "")
         return found
 
-    def shows(self, found: Comparison, text: str, ways: Sequence[Way], **given: Any) -> bool:
-        try:
-            return self.compare(text, ways, **given).shows(found)
-        except FinchError:
-            return False
+
+def shows(
+    compared: Callable[..., Comparison], found: Comparison, text: str, ways: Sequence[Way]
+) -> bool:
+    """Whether a text is `compared` with differences, all of kinds that `found` has too."""
+    with suppress(FinchError):
+        return compared(text, ways=ways).shows(found)
+    return False
 
 
 def _compared(task: Any, tell: Callable[[str], None]) -> Comparison:

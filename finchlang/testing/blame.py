@@ -24,7 +24,7 @@ from finchlang.host.ir import Store
 from finchlang.optimize.pipeline import PASSES, Pass, transform
 from finchlang.rules.table import OPTIONAL
 from finchlang.tensors.tensor import Tensor
-from finchlang.testing.apart import DONE, Apart
+from finchlang.testing.apart import DONE, Apart, shows
 from finchlang.testing.compare_engines import Comparison, Way, compare, suspects
 from finchlang.testing.compare_stored import same
 from finchlang.testing.grammar import LEVELS
@@ -115,17 +115,11 @@ def _part(
         if _agree(compared, other, ways):
             plain = tuple(replace(way, rules="paper") for way in ways)
             others = ((t, own) for t in like for own in (ways, plain))
-            is_of_all = any(_show(compared, t, own, found) for t, own in others)
+            is_of_all = any(shows(compared, found, t, own) for t, own in others)
             if not is_of_all:
                 return what
     operators = [m[1] for m in _CALLED.finditer(text) if m[1] in OPERATORS]
     return f"the shape operator {operators[0]}" if operators else "the rules"
-
-
-def _show(compared: Compared, text: str, ways: Sequence[Way], found: Comparison) -> bool:
-    with suppress(FinchError):
-        return compared(text, ways=ways).shows(found)
-    return False
 
 
 def _suspected(found: Comparison) -> list[str]:

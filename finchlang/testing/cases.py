@@ -15,8 +15,6 @@ from finchlang.base.errors import FinchError
 from finchlang.testing.apart import Comparer
 from finchlang.testing.compare_engines import Way
 from finchlang.testing.data import Data
-from finchlang.testing.fuzz import small_text
-from finchlang.testing.replay import replay_text
 
 #: so many formats are tried, or as many as there are to be cases if these are more
 FORMATS = 20
@@ -78,17 +76,3 @@ def compare_cases(
             counts["agree"] += 1
     told("")
     return counts, first
-
-
-def reduced(
-    text: str,
-    ways: Sequence[Way],
-    seconds: float,
-    apart: Comparer,
-    against: str,
-    chosen: Mapping[str, Any],
-) -> str:
-    """A script on which ways differ, made small within `seconds`, for `finch replay`, with the stage to
-    blame; empty if they agree on it."""
-    small, why = small_text(text, tuple(ways), seconds, apart, **chosen)
-    return replay_text(small, ways, str(why), against) if str(why) else ""

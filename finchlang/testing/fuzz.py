@@ -18,7 +18,7 @@ from typing import Any
 
 from finchlang.base.errors import FinchError
 from finchlang.base.records import record
-from finchlang.testing.apart import DIED, HUNG, Apart, Comparer, quick
+from finchlang.testing.apart import DIED, HUNG, Apart, Comparer, quick, shows
 from finchlang.testing.blame import Blame, blame
 from finchlang.testing.compare_engines import Comparison, Way, compare
 from finchlang.testing.coverage import Coverage, report
@@ -146,8 +146,8 @@ def small_text(
 ) -> tuple[str, Blame]:
     """A smaller script that shows the same difference, as small as `seconds` allow, and its cause; `given`
     are further arguments of `compare`. Raises FinchError of kind resource if no way ends."""
-    start = time.monotonic()
-    found = apart.compare(text, chosen, **given)
+    start, compared = time.monotonic(), partial(apart.compare, **given)
+    found = compared(text, chosen)
     if found.agrees:
         return text, Blame(())
     hangs = any(fault[0] == HUNG for fault in found.faults)
@@ -156,23 +156,25 @@ def small_text(
     for ways in (_telling(found, chosen), chosen):
         # some time is left to see that the smaller text differs in all ways
         with apart.within(0.8 * (end - time.monotonic()), each):
-            small = _reduced(text, ways, apart, **given)
+            small = _reduced(text, ways, compared, apart.until)
         with apart.within(end - time.monotonic(), each):
-            if small != text and apart.shows(found, small, chosen, **given):
+            if small != text and shows(compared, found, small, chosen):
                 text = small
                 break
     with apart.within(CAUSES):
         try:
-            return text, blame(text, chosen, partial(apart.compare, **given))
+            return text, blame(text, chosen, compared)
         except FinchError:  # it takes too long
             return text, Blame(tuple(found.differences))
 
 
-def _reduced(text: str, ways: tuple[Way, ...], apart: Comparer, **given: Any) -> str:
+def _reduced(
+    text: str, ways: tuple[Way, ...], compared: Callable[..., Comparison], until: float
+) -> str:
     with suppress(FinchError):
-        first, left = apart.compare(text, ways, **given), apart.until - time.monotonic()
-        if first.faults:
-            return reduce(text, lambda small: apart.shows(first, small, ways, **given), left)
+        if (first := compared(text, ways)).faults:
+            left = until - time.monotonic()
+            return reduce(text, lambda small: shows(compared, first, small, ways), left)
     return text
 
 
