@@ -12,6 +12,7 @@ from finchlang.calls.runner import KernelEvent
 from finchlang.host import ir
 from finchlang.host.construct import ONE, add, const, op, sub
 from finchlang.host.engine import Machine, Rule, Step
+from finchlang.host.interface import Body
 from finchlang.host.recording import ResidualHost
 from finchlang.rules.base.state import State
 from finchlang.syntax import nodes as ast
@@ -64,9 +65,7 @@ class PlacesHost(ResidualHost):
     def add_to(self, buffer: ir.Buffer, at: ir.Expr, value: ir.Expr) -> None:
         self.store(buffer, at, add(self.load(buffer, at), value))
 
-    def loop(
-        self, condition: Callable[[], ir.Expr], body: Callable[[], None], is_endless: bool = False
-    ) -> None:
+    def loop(self, condition: Callable[[], ir.Expr], body: Body, is_endless: bool = False) -> None:
         loop = super().loop
         self.around(lambda: loop(condition, lambda: self.round(body), is_endless))
 
@@ -76,11 +75,11 @@ class PlacesHost(ResidualHost):
         count = super().count
         self.around(lambda: count(start, stop, lambda i: self.round(lambda: body(i)), name))
 
-    def around(self, do: Callable[[], None]) -> None:
+    def around(self, do: Body) -> None:
         """Records a loop as a whole."""
         do()
 
-    def round(self, do: Callable[[], None]) -> None:
+    def round(self, do: Body) -> None:
         """Records what is done in each round of a loop."""
         do()
 
@@ -98,7 +97,7 @@ class CountingHost(PlacesHost):
         super().__init__()
         self.counts = ir.Buffer("counts", Int64)
 
-    def round(self, do: Callable[[], None]) -> None:
+    def round(self, do: Body) -> None:
         self.add_to(self.counts, self.new_place(), ONE)
         do()
 
@@ -127,7 +126,7 @@ class TimingHost(PlacesHost):
         self.store(self.now, LAST, now)
         self.store(self.now, AT, at)
 
-    def around(self, do: Callable[[], None]) -> None:
+    def around(self, do: Body) -> None:
         around = self.load(self.now, AT)
         self._turn(self.new_place())
         do()

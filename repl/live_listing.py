@@ -9,6 +9,7 @@ from typing import Any
 
 from finchlang.host import ir
 from finchlang.host.executing import ExecutingHost
+from finchlang.host.interface import Body, Cells, Exprs, Shared
 from finchlang.host.listing import Listing
 from finchlang.host.recording import ResidualHost
 
@@ -52,12 +53,7 @@ class GrowingHost(ResidualHost):
             self._line(self._listing.lines.pop(), statement)
 
     def share(
-        self,
-        key: Hashable,
-        values: tuple[ir.Expr, ...],
-        cells: tuple[ir.Cell, ...],
-        body: Callable[[tuple[ir.Expr, ...], tuple[ir.Cell, ...]], None],
-        is_closed: bool = False,
+        self, key: Hashable, values: Exprs, cells: Cells, body: Shared, is_closed: bool = False
     ) -> None:
         """Records the body each time, so that its lines are given out each time, but not within itself."""
         if not (is_closed and key in self._open):
@@ -65,7 +61,7 @@ class GrowingHost(ResidualHost):
             self.knowing({}, lambda: body(values, cells))
             self._open.pop()
 
-    def _inside(self, body: Callable[[], object]) -> None:
+    def _inside(self, body: Body) -> None:
         self._depth += 1
         body()
         self._depth -= 1
@@ -73,8 +69,8 @@ class GrowingHost(ResidualHost):
     def branch(
         self,
         condition: ir.Expr,
-        then: Callable[[], None],
-        otherwise: Callable[[], None] | None = None,
+        then: Body,
+        otherwise: Body | None = None,
         is_rare: bool = False,
         variable: ir.Var | None = None,
     ) -> None:
@@ -95,9 +91,7 @@ class GrowingHost(ResidualHost):
         super().branch(condition, lambda: self._inside(then), other, is_rare, variable)
         self._line("end")
 
-    def loop(
-        self, condition: Callable[[], ir.Expr], body: Callable[[], None], is_endless: bool = False
-    ) -> None:
+    def loop(self, condition: Callable[[], ir.Expr], body: Body, is_endless: bool = False) -> None:
         test: list[tuple[str, About]] = []
         is_never = False
 

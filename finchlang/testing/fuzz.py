@@ -146,8 +146,9 @@ def small_text(
 ) -> tuple[str, Blame]:
     """A smaller script that shows the same difference, as small as `seconds` allow, and its cause; `given`
     are further arguments of `compare`. Raises FinchError of kind resource if no way ends."""
-    start, compared = time.monotonic(), partial(apart.compare, **given)
-    found = compared(text, chosen)
+    compared: Callable[..., Comparison] = partial(apart.compare, **given)
+    start = time.monotonic()
+    found = compared(text, ways=chosen)
     if found.agrees:
         return text, Blame(())
     hangs = any(fault[0] == HUNG for fault in found.faults)
@@ -172,7 +173,7 @@ def _reduced(
     text: str, ways: tuple[Way, ...], compared: Callable[..., Comparison], until: float
 ) -> str:
     with suppress(FinchError):
-        if (first := compared(text, ways)).faults:
+        if (first := compared(text, ways=ways)).faults:
             left = until - time.monotonic()
             return reduce(text, lambda small: shows(compared, first, small, ways), left)
     return text
