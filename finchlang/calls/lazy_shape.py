@@ -8,7 +8,7 @@ expressions are lowered for the loops of their own programs; and sizes and numbe
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import lru_cache, reduce
 from math import prod
 from typing import Any
@@ -20,7 +20,8 @@ from finchlang.base.errors import Bug, FinchError
 from finchlang.base.late import late
 from finchlang.base.records import record
 from finchlang.host.construct import const
-from finchlang.host.ir import Expr
+from finchlang.host.ir import Expr, Var
+from finchlang.host.primitives import as_function
 from finchlang.levels.dense import Dense
 from finchlang.levels.element import Element, typed_literal
 from finchlang.levels.level import Level, level_of
@@ -99,29 +100,34 @@ class TensorView(LazyTensor):
 
 
 _AGREE = "there are sizes of {} that must be equal"
-#: expressions of the sizes and numbers of a view's values
-Sizes = tuple[ast.Node, ...]
+#: each a compiled function of the sizes and numbers of a view's values
+Sizes = tuple[Callable[..., int], ...]
 
 
 class _Sizes:
-    """The sizes of a template for tensors of these orders, and what kernels check of them."""
+    """The sizes of a template for tensors of these orders, and what kernels check of them, compiled."""
 
     def __init__(self, template: Template, orders: tuple[int, ...]):
         given = dict(zip(template.names, orders, strict=True))
+        self.inputs = {
+            (name, mode): Var(name, types.Int64)
+            for name, order in given.items()
+            for mode in (range(1, order + 1) or (0,))
+        }
         self.equal: list[tuple[str, Sizes]] = []  # with the message if they differ
         self.products: list[Sizes] = []
         self.slices: list[Sizes] = []
         self.reader = Reader(
             lambda node: Shaped(node, given[node.name]),
             extent=_range,
-            agree=lambda a, b: self.equal.append((_AGREE, (a.stop, b.stop))),
+            agree=lambda a, b: self.equal.append((_AGREE, self.functions(a.stop, b.stop))),
         )
         found = self.reader.shaped(template.call)
         for part in [*trees.walk(found.node)][::-1]:
             if isinstance(part, ast.Call) and isinstance(part.op, ast.Variable):
                 self.check(part.op.name, part.args)
         modes = range(1, found.order + 1)
-        self.sizes = tuple([Shaped(found.node, 0).size(k) for k in modes])
+        self.sizes = self.functions(*[Shaped(found.node, 0).size(k) for k in modes])
 
     def check(self, name: str, args: tuple[Any, ...]) -> None:
         def size(mode: int, place: int = 0) -> ast.Node:
@@ -131,35 +137,41 @@ class _Sizes:
             for mode in range(1, self.reader.shaped(args[1]).order + 1):
                 if mode != args[0].value:
                     message = f"tensors of sizes {{}} in dimension {mode} are not put together"
-                    sizes = tuple([size(mode, place) for place in range(1, len(args))])
-                    self.equal.append((message, sizes))
+                    sizes = [size(mode, place) for place in range(1, len(args))]
+                    self.equal.append((message, self.functions(*sizes)))
         elif name == "collapse":
-            self.products.append(tuple([size(p.value) for p in args[1:]]))
+            self.products.append(self.functions(*[size(p.value) for p in args[1:]]))
         elif name == "broadcast":
-            self.products.append((args[2],))
+            self.products.append(self.functions(args[2]))
         elif name == "window":
             for mode, part in enumerate(args[1:], 1):
                 if isinstance(part, ast.Extent):
-                    self.slices.append((part.start, part.stop, part.step or ONE, size(mode)))
+                    step = part.step or ONE
+                    self.slices.append(self.functions(part.start, part.stop, step, size(mode)))
+
+    def functions(self, *nodes: ast.Node) -> Sizes:
+        variables = list(self.inputs.values())
+        return tuple([as_function(self.expression(node), variables) for node in nodes])
+
+    def expression(self, node: ast.Node) -> Expr:
+        match node:
+            case ast.Literal(value):
+                return const(value, types.Int64)
+            case ast.Variable(name):
+                return self.inputs[name, 0]
+            case ast.Call(ast.Variable("size"), (ast.Variable(name), ast.Literal(mode))):
+                return self.inputs[name, mode]
+            case ast.Call(ast.Variable(name), args):
+                return OPERATORS[name].build(*map(self.expression, args))
+            case ast.Extent():
+                raise FinchError("type", "a size is a number, not a range")
+        raise Bug(f"{node!r} is no size")
 
     def of(self, values: Mapping[str, Any]) -> tuple[int, ...]:
-        def expression(node: ast.Node) -> Expr:
-            match node:
-                case ast.Literal(value):
-                    return const(value, types.Int64)
-                case ast.Variable(name):
-                    return const(values[name], types.Int64)
-                case ast.Call(ast.Variable("size"), (ast.Variable(name), ast.Literal(mode))):
-                    return const(values[name].shape[mode - 1], types.Int64)
-                case ast.Call(ast.Variable(name), args):
-                    return OPERATORS[name].build(*map(expression, args))
-                case ast.Extent():
-                    raise FinchError("type", "a size is a number, not a range")
-            raise Bug(f"{node!r} is no size")
+        given = [n for v in values.values() for n in getattr(v, "shape", (v,))]
 
-        def known(sizes: Sizes) -> tuple[int, ...]:
-            found: list[Any] = [expression(node) for node in sizes]
-            return tuple([size.value for size in found])
+        def known(functions: Sizes) -> tuple[int, ...]:
+            return tuple([function(*given) for function in functions])
 
         for start, stop, step, n in map(known, self.slices):
             if step == 0 or abs(step) >= LARGEST:
