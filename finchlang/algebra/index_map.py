@@ -14,7 +14,7 @@ from finchlang.algebra.program_context import ONE, PERMISSIVE, PROTOCOLS, call, 
 from finchlang.base.errors import Span
 from finchlang.base.records import record
 from finchlang.syntax.nodes import Access, Call, Extent, Index, Literal, Node
-from finchlang.syntax.traversal import replace, walk
+from finchlang.syntax.traversal import find_all, replace
 from finchlang.wrappers.wrappers import WRAPPERS
 
 
@@ -118,12 +118,12 @@ def moved(m: Node) -> tuple[Index, Node] | None:
 
 
 def halves(m: Node) -> Iterator[HalfIndex]:
-    return (n for n in walk(m) if isinstance(n, HalfIndex))
+    return find_all(m, HalfIndex)
 
 
 def permissive(m: Node) -> Iterator[Wrapped]:
     """The parts of a map that make it missing where they are out of range."""
-    return (n for n in walk(m) if isinstance(n, Wrapped) and n.wrapper == "permissive")
+    return (n for n in find_all(m, Wrapped) if n.wrapper == "permissive")
 
 
 def ranges(maps: Iterable[Node]) -> Iterator[Node]:

@@ -83,7 +83,7 @@ class ProgramContext:
     def reserve(self, program: ast.Node) -> None:
         """Keep the names that occur in `program` from being made again by `fresh`."""
         named = (ast.Index, ast.Variable, Operation)
-        self.taken.update(n.name for n in trees.walk(program) if isinstance(n, named))
+        self.taken.update(n.name for n in trees.find_all(program, *named))
 
     def fresh(self, base: str) -> str:
         """`base`, or `base_2`, `base_3` ...: a name that stands for nothing else."""
@@ -195,7 +195,7 @@ def with_sizes(node: ast.Node, known: Callable[[str, int], ast.Node | None]) -> 
 
 def names_in(node: ast.Node) -> set[str]:
     """The names of indices and variables in an expression."""
-    return {n.name for n in trees.walk(node) if isinstance(n, (ast.Index, ast.Variable))}
+    return {n.name for n in trees.find_all(node, ast.Index, ast.Variable)}
 
 
 def statements_of(scope: ast.Node) -> tuple[ast.Node, ...]:

@@ -129,7 +129,7 @@ def normalize(
     stored: dict[str, Level | Type] = {
         name: known for name, known in context.formats.items() if not isinstance(known, Swizzled)
     }
-    used = {n.name for n in trees.walk(program) if isinstance(n, ast.Variable)}
+    used = {n.name for n in trees.find_all(program, ast.Variable)}
     tensors = {
         name: context.written(name)
         for name, known in stored.items()

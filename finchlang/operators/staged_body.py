@@ -72,7 +72,7 @@ class StagedOperator(Operator):
     def returns_last(self) -> bool:
         """Whether the one `return` of the body is its last statement."""
         body: Any = self.node.body
-        returns = [n for n in trees.walk(body) if isinstance(n, ast.Return)]
+        returns = [*trees.find_all(body, ast.Return)]
         return len(returns) == 1 and flat(body.statements)[-1] is returns[0]
 
     @cached_property

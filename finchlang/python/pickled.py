@@ -16,7 +16,7 @@ from finchlang.python.kernel_decorator import kernel_of
 from finchlang.python.session import Session
 from finchlang.script.functions import PREDEFINED, FinchFunction
 from finchlang.syntax import nodes as ast
-from finchlang.syntax.traversal import EnoughFrames, walk
+from finchlang.syntax.traversal import EnoughFrames, find_all
 from finchlang.tensors.array_base import LazyTensor
 
 #: a pickle of values, and the buffers of their arrays
@@ -132,7 +132,7 @@ def reduced_function(function: FinchFunction, protocol: int, text: str | None = 
     todo, seen = [function], {id(function)}
     while todo:
         value = todo.pop()
-        names = {node.name for node in walk(value.definition) if isinstance(node, ast.Variable)}
+        names = {node.name for node in find_all(value.definition, ast.Variable)}
         own = {name: values[name] for name in sorted(names - value.scope.owned) if name in values}
         used |= own
         around, environment = [*own.values()], value.parent

@@ -72,7 +72,7 @@ def _called_by_name(kernel: ast.KernelNode) -> tuple[ast.KernelNode, dict[str, a
     """A kernel that calls the script's functions by name, and these functions by their names."""
     known = _named.get(id(kernel))
     if known is None:
-        found = dict.fromkeys(n for n in trees.walk(kernel.program) if isinstance(n, Operation))
+        found = dict.fromkeys(trees.find_all(kernel.program, Operation))
         names: dict[ast.Node, str] = {f: f"{f.name}_{k + 1}" for k, f in enumerate(found)}
 
         def change(node: Any) -> ast.Node:
@@ -192,7 +192,7 @@ class _Einsum(_Elements):
     def statement(self, *parts: Any) -> tuple[lazy.Expression, bool]:
         target, op, value = parts
         assert isinstance(target, ast.Group)
-        accesses = [node for node in trees.walk(value) if isinstance(node, ast.Access)]
+        accesses = [*trees.find_all(value, ast.Access)]
         self.parts = {id(node): self._part(node) for node in accesses}
         known: dict[ast.Node, tuple[int, Any]] = {}  # sizes, and the accesses with them
         for access in accesses:

@@ -47,7 +47,7 @@ class Checker(Evaluator):
 
     def evaluate(self, script: ast.Node, environment: Environment) -> Any:
         """Check a script. Raises the first fault found, with the others in its `others`."""
-        kernels = (node for node in trees.walk(script) if isinstance(node, ast.KernelNode))
+        kernels = trees.find_all(script, ast.KernelNode)
         self._kernels.update((id(kernel), kernel) for kernel in kernels)
         outer = self._whole, self._faults
         self._whole, self._faults = script, []

@@ -319,7 +319,7 @@ def named(error: FinchError, env: Environment, kernel: ast.KernelNode) -> FinchE
     if span is None or isinstance(error.hint, Hint):
         return error
     if error.kind == "dimension":
-        loops = (n for n in trees.walk(kernel) if isinstance(n, ast.Loop))
+        loops = trees.find_all(kernel, ast.Loop)
         given = {n.index.name for n in loops if isinstance(n.extent, ast.Extent)}
         if error.hint is None and span.text in given:
             over = f"`for {span.text} = _` goes over all of the dimension"

@@ -98,7 +98,7 @@ def reached(node: ast.Node, environment: Environment) -> Iterator[ast.Node]:
     while left:
         node, environment = left.pop()
         yield node
-        for name in {n.name for n in trees.walk(node) if isinstance(n, ast.Variable)}:
+        for name in {n.name for n in trees.find_all(node, ast.Variable)}:
             value = environment.owner(name).values.get(name)
             if isinstance(value, FinchFunction) and id(value) not in known:
                 known.add(id(value))

@@ -165,7 +165,7 @@ class StagedLoop:
         """Whether a body of a function is staged: it has loops, with kernels in them; or it is called
         often, and has kernels beside other statements, or calls itself."""
         if self.calls is None:
-            loops = [n for n in trees.walk(self.node) if isinstance(n, (ast.While, ast.For))]
+            loops = [*trees.find_all(self.node, ast.While, ast.For)]
             body = getattr(self.node, "body", None)
             parts = [*trees.children(body)] if isinstance(body, ast.Script) else []
             parts = [p for p in parts if not all(isinstance(n, _IDLE) for n in trees.walk(p))]

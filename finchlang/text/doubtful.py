@@ -76,8 +76,8 @@ _FIRST = {"*": "1", "min": "Inf"}
 def _begun(program: ast.Node) -> Iterator[Note]:
     zeros: set[ast.Node] = {
         node.tensor
-        for node in trees.walk(program)
-        if isinstance(node, ast.Declare) and getattr(node.init, "value", None) == 0
+        for node in trees.find_all(program, ast.Declare)
+        if getattr(node.init, "value", None) == 0
     }
     for node in trees.walk(program):
         match node:
@@ -120,7 +120,7 @@ def _lost(
 
 def _indices(node: ast.Node, known: dict[str, frozenset[str]]) -> frozenset[str]:
     """The indices of loops on which an expression depends, also by the names of `let`."""
-    names = (n.name for n in trees.walk(node) if isinstance(n, (ast.Index, ast.Variable)))
+    names = (n.name for n in trees.find_all(node, ast.Index, ast.Variable))
     return frozenset().union(*(known.get(name, frozenset()) for name in names))
 
 

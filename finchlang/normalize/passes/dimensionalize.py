@@ -16,7 +16,7 @@ from finchlang.base.errors import FinchError, Hint, write
 from finchlang.normalize.passes.dimensions import DeclaredTensor, Facts, Parts, Resolve
 from finchlang.normalize.schedule.nest_headers import within
 from finchlang.syntax import nodes as ast
-from finchlang.syntax.traversal import map_children, replace, walk
+from finchlang.syntax.traversal import find_all, map_children, replace, walk
 from finchlang.text.meant import from_one, indices_as_typed
 from finchlang.text.print import pretty
 
@@ -188,7 +188,7 @@ class _Rebuild:
         its fill: `coalesce(x[~(i - 1)], 0.0)` for `x[i - 1]`."""
         spans = [part.span for part in parts]
         for node in walk(loop.body):
-            accesses = [n for n in walk(node) if isinstance(n, ast.Access)]
+            accesses = [*find_all(node, ast.Access)]
             found = [a for a in accesses if any(i.span in spans for i in a.indices)]
             if not isinstance(node, ast.Assign) or not found or node.span is None:
                 continue

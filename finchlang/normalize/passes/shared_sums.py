@@ -15,7 +15,7 @@ from finchlang.syntax import nodes as ast, traversal as trees
 def sums(program: ast.Node, context: ctx.ProgramContext) -> ast.Node:
     """`program` with a `let` before all else for each sum of sizes, of tensors that keep their sizes, that
     occurs several times in wrappers or in single-iteration loops."""
-    declared = {n.tensor.name for n in trees.walk(program) if isinstance(n, ast.Declare)}
+    declared = {n.tensor.name for n in trees.find_all(program, ast.Declare)}
     counts, names = Counter[ast.Node](), dict[ast.Node, ast.Variable]()
 
     def counted(node: ast.Node) -> ast.Node:

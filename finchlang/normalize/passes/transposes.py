@@ -50,7 +50,7 @@ class _Transposes:
         self.context = context
         self.around: list[Any] = []
         self.made: dict[tuple[str, tuple[int, ...]], Detour] = {}
-        changes = (n for n in trees.walk(program) if isinstance(n, (ast.Declare, ast.Thaw)))
+        changes = trees.find_all(program, ast.Declare, ast.Thaw)
         self.written = {n.tensor.name for n in changes}
 
     def statement(self, node: ast.Node) -> Any:
@@ -169,7 +169,7 @@ class _Transposes:
         lets = [n.value for n in self.around if isinstance(n, ast.Define)]
         if any(isinstance(n, ast.Sieve) for n in self.around) or any(self.driving(lets, deepest)):
             return "only under a condition"
-        updates = [n.target.tensor for n in trees.walk(statement) if isinstance(n, ast.Assign)]
+        updates = [n.target.tensor for n in trees.find_all(statement, ast.Assign)]
         targets = filter(None, map(ctx.root, updates))
         if any(context.level(target).leaf.is_short_circuit for target in targets):
             return "the loops may end early"

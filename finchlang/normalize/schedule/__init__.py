@@ -14,7 +14,7 @@ from finchlang.levels.workspace import POLICIES, check_capacity
 from finchlang.normalize.schedule.loop_schedules import fuse, pos, reorder, split
 from finchlang.normalize.schedule.precompute import FORM, precompute
 from finchlang.syntax.nodes import Assign, Node, Policy, Schedule
-from finchlang.syntax.traversal import walk
+from finchlang.syntax.traversal import find_all, walk
 from finchlang.text.print import pretty
 
 #: the schedules by name, each with how it is written, and how many arguments it takes (0: any number)
@@ -71,7 +71,7 @@ def note_policy(program: Node, annotation: Policy, context: ProgramContext) -> N
     except FinchError as error:
         raise error.at(annotation.span) from None
     shown = annotation.tensor.name
-    names = {root(n.target.tensor) for n in walk(program) if isinstance(n, Assign)}
+    names = {root(n.target.tensor) for n in find_all(program, Assign)}
     name = next((n for n in names if n is not None and context.written(n) == shown), shown)
     if name in context.policies:
         message = f"`{shown}` has two `@workspace` annotations"

@@ -135,7 +135,7 @@ class _Shapes(Stores):
         return self.asked(lambda: next(self.parts_written(loop, bound), None))
 
     def parts_written(self, loop: ast.Loop, bound: Bindings) -> Iterator[index_map.HalfIndex]:
-        for node in (n for n in trees.walk(loop.body) if isinstance(n, ast.Assign)):
+        for node in trees.find_all(loop.body, ast.Assign):
             target = self.with_primitives(node.target, bound)
             if self.is_plain(target, {}, is_update=True):
                 continue

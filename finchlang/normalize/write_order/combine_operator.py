@@ -75,7 +75,7 @@ def _check(program: Node, name: str, update: Assign, context: ProgramContext) ->
         return
     made = f"Workspace{{{level.number}, hash}}({level.lvl})"
     if name in context.workspaces:  # an inserted one is called by the tensor that it is copied to
-        updates = (n for n in trees.walk(program) if isinstance(n, Assign))
+        updates = trees.find_all(program, Assign)
         copies = (root(n.target.tensor) for n in updates if _copied(n) == name)
         name = next(copies, None) or name
         made = f"`@workspace {context.written(name)} policy=hash`"

@@ -221,7 +221,7 @@ def _unfurled(machine: Machine, term: ast.Loop, own: ast.Loop, state: State) -> 
     """The loop `own` with the tensors that are accessed at its index made looplets: a step for each tensor,
     in all its accesses. `own` is `term`, or stands for it in shared code."""
     rest: Any = _unfurl_scalars(own, state)
-    targets = [n.target for n in trees.walk(rest) if isinstance(n, ast.Assign)]
+    targets = [n.target for n in trees.find_all(rest, ast.Assign)]
     made = [
         (tensor, _unfurl_site(rest, site, UPDATE if site in targets else READ, state))
         for tensor, site in unfurlable(rest).items()
@@ -256,7 +256,7 @@ def _unfurl_scalars(term: ast.Loop, state: State) -> Any:
     }
     if not structured:
         return term
-    changing = {n.tensor for n in trees.walk(term.body) if isinstance(n, (ast.Declare, ast.Thaw))}
+    changing = {n.tensor for n in trees.find_all(term.body, ast.Declare, ast.Thaw)}
     read = {
         a.tensor: a.tensor.name
         for a in context.accesses_in(term.body)

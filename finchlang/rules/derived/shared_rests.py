@@ -59,7 +59,7 @@ def _defined(bound: Expr) -> Expr:
 
 def _numbers(term: ast.Node) -> Iterator[Expr]:
     """The numbers among what assignments compute with, except those that are known."""
-    for statement in (n for n in trees.walk(term) if isinstance(n, ast.Assign)):
+    for statement in trees.find_all(term, ast.Assign):
         around = [statement.value]
         while around:
             node = around.pop()

@@ -144,8 +144,7 @@ def _is_parted_within(term: Loop, tensors: list[Choice]) -> bool:
     """Whether a mask of a loop within parts the choices."""
     return context.bounded(term) is not None and any(
         _parts(inner, x, tensors)
-        for inner in trees.walk(term.body)
-        if isinstance(inner, Loop)
+        for inner in trees.find_all(term.body, Loop)
         for x in unfurlable(inner)
         if isinstance(x, Mask)
     )
