@@ -36,39 +36,35 @@ class Timing(NamedTuple):
         return (self.high - self.low) / 2 / self.median if self.median else 0.0
 
 
+class KernelToTime(NamedTuple):
+    """A kernel as it was compiled: copies of the values of its names, the rounds of its loops, and the part
+    of its time spent at each place."""
+
+    event: KernelEvent
+    values: dict[str, Any]
+    rounds: dict[Place, int]
+    shares: dict[Place, float]
+
+
 class Bench(Observer):
-    """Keeps the kernels of a file as they are compiled, to time them when it has run."""
+    """Keeps the kernels of a file as they are compiled, to time them when it has run. Rounds, and if it
+    `is_profiled` shares, are found before the first run: later a kernel's arrays may hold other values."""
 
     def __init__(self, seconds: float, rules: str, is_profiled: bool = False):
         self.seconds, self.rules, self.is_profiled = seconds, rules, is_profiled
-        self.kernels: list[KernelEvent] = []
-        #: the rounds of each kernel's loops, counted before its first run: later its arrays may hold others
-        self.rounds: list[dict[Place, int]] = []
-        #: the part of its time that each kernel spends at a place, measured then if `is_profiled`
-        self.shares: list[dict[Place, float]] = []
-        self._values: list[dict[str, Any]] = []
+        self.kernels: list[KernelToTime] = []
 
     def kernel(self, event: KernelEvent) -> None:
         assert event.meaning is not None
-        node, values, _ = event.meaning()
-        self.kernels.append(event)
-        self.rounds.append({})
-        self.shares.append({})
+        rounds: dict[Place, int] = {}
+        parts: dict[Place, float] = {}
         with suppress(FinchError):  # which the run raises, too
-            self.rounds[-1] = iterations(event)
-            self.shares[-1] = shares(event) if self.is_profiled else {}
-        self._values.append({name: deepcopy(value) for name, value in values.items()})
+            rounds |= iterations(event)
+            parts |= shares(event) if self.is_profiled else {}
+        values = {name: deepcopy(value) for name, value in event.meaning()[1].items()}
+        self.kernels.append(KernelToTime(event, values, rounds, parts))
 
-    def timings(self) -> list[tuple[KernelEvent, Timing, int, int]]:
-        """Each kernel with its timing, the rounds of its loops, and the bytes of its tensors."""
-        found = []
-        for event, values, own in zip(self.kernels, self._values, self.rounds, strict=True):
-            rounds = sum(own.values())
-            sizes = (t.nbytes for v in values.values() if (t := as_tensor(v)) is not None)
-            found.append((event, self._timed(event, values), rounds, sum(sizes)))
-        return found
-
-    def _timed(self, event: KernelEvent, values: dict[str, Any]) -> Timing:
+    def timing(self, event: KernelEvent, values: dict[str, Any]) -> Timing:
         """Time calls on values that are as they were before the first run: a tensor that is declared is
         used again, one that is updated in place is copied anew."""
         assert event.meaning is not None
@@ -105,11 +101,13 @@ def report(bench: Bench, against: Timing | None = None, made: int = 0) -> str:
     """The table of all kernels, with that of a reference below it, which does what the kernels after the
     first `made` do; with a profile then a table for each kernel of its loops, fills and sorts by lines."""
     rows: list[Sequence[Any]] = [("kernel", "median", "spread", "calls", "rounds", "bytes")]
-    found = bench.timings()
-    for number, (event, timing, count, size) in enumerate(found, 1):
-        span = event.source.span
+    found = [bench.timing(seen.event, seen.values) for seen in bench.kernels]
+    both = [*zip(bench.kernels, found, strict=True)]
+    for number, (seen, timing) in enumerate(both, 1):
+        span = seen.event.source.span
         place = f"{number}, line {span.line}" if span is not None else str(number)
-        spread = f"{100 * timing.spread:.0f}%"
+        spread, count = f"{100 * timing.spread:.0f}%", sum(seen.rounds.values())
+        size = sum(t.nbytes for v in seen.values.values() if (t := as_tensor(v)) is not None)
         rows.append(
             (place, duration(timing.median), spread, timing.calls, f"{count:,}", f"{size:,}")
         )
@@ -118,16 +116,15 @@ def report(bench: Bench, against: Timing | None = None, made: int = 0) -> str:
         rows.append(("reference", duration(against.median), spread, against.calls, "", ""))
     parts = [table(rows)]
     if against is not None:
-        own, last = sum(timing.median for _, timing, *_ in found[made:]), len(found)
+        own, last = sum(timing.median for timing in found[made:]), len(found)
         what = "all kernels" if last > 1 else "the kernel"
         if made:
             what = f"kernels {made + 1} to {last}" if made + 1 < last else f"kernel {last}"
         parts.append(f"{what}: {own / against.median:.3g} times the reference's time")
-    for number, (_, timing, *_) in enumerate(found if bench.is_profiled else (), 1):
-        rounds, parted = bench.rounds[number - 1], bench.shares[number - 1]
+    for number, (seen, timing) in enumerate(both if bench.is_profiled else (), 1):
         loops: list[Sequence[Any]] = []
-        for at in sorted({*rounds, *parted}):
-            count, share = rounds.get(at, -1), parted.get(at, 0.0)
+        for at in sorted({*seen.rounds, *seen.shares}):
+            count, share = seen.rounds.get(at, -1), seen.shares.get(at, 0.0)
             if count >= 0 or share >= 0.005:  # less is only named if it goes round
                 times = f"{100 * share:.0f}%", duration(share * timing.median)
                 loops.append((at[0] or "", at[1], *times, "" if count < 0 else f"{count:,}"))

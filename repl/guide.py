@@ -13,7 +13,7 @@ from finchlang.calls.runner import KernelEvent
 from finchlang.host import ir
 from finchlang.host.engine import Applied, EventKind
 from finchlang.levels.layout import Coordinate, Offsets, arrays
-from finchlang.syntax import nodes as ast, traversal as trees
+from finchlang.syntax import nodes as ast
 from finchlang.tensors.adopt import as_tensor
 from finchlang.tensors.tensor import Scalar
 
@@ -34,12 +34,11 @@ class Chapters:
     def of(self, applied: Applied) -> str:
         """The chapter of a step; steps are given in order."""
         self._open = {d: name for d, name in self._open.items() if d <= applied.depth}
-        loop = next(trees.find_all(applied.before, ast.Loop), None)
         outside = "end" if self._is_inside else "start"
         name = self._open[max(self._open)] if self._open else outside
         self._is_inside = self._is_inside or bool(self._open)
-        if loop is not None and loop is applied.before:
-            own = f"loop over {loop.index.name}"
+        if isinstance(applied.before, ast.Loop):
+            own = f"loop over {applied.before.index.name}"
             if _name(name) != own:
                 self._open[applied.depth] = name = own
         if applied.kind == EventKind.PREMISE and applied.name in _PARTS:

@@ -61,10 +61,12 @@ class GrowingHost(ResidualHost):
             self.knowing({}, lambda: body(values, cells))
             self._open.pop()
 
-    def _inside(self, body: Body) -> None:
+    def _inside(self, body: Body, end: str = "") -> None:
         self._depth += 1
         body()
         self._depth -= 1
+        if end:
+            self._line(end)
 
     def branch(
         self,
@@ -92,36 +94,29 @@ class GrowingHost(ResidualHost):
         self._line("end")
 
     def loop(self, condition: Callable[[], ir.Expr], body: Body, is_endless: bool = False) -> None:
-        test: list[tuple[str, About]] = []
-        is_never = False
-
         def look() -> ir.Expr:
-            nonlocal is_never
-            outer, self._test = self._test, test
+            outer, self._test = self._test, []
             found = condition()
-            self._test = outer
-            is_never = isinstance(found, ir.Const) and not found.value
-            self._head(test, None if is_never else self._listing.expr(found))
+            test, self._test = self._test, outer
+            value = self._listing.expr(found)
+            if isinstance(found, ir.Const) and not found.value:  # it is never entered
+                self._lines(test)
+            elif not test:
+                self._line(f"while {value}")
+            else:
+                self._line("while begin")
+                self._depth += 2
+                self._lines([*test, (value, None)])
+                self._depth -= 1
+                self._line("end")
+                self._depth -= 1
             return found
 
-        super().loop(look, lambda: self._inside(body), is_endless)
-        if not is_never:
-            self._line("end")
+        super().loop(look, lambda: self._inside(body, "end"), is_endless)
 
-    def _head(self, test: list[tuple[str, About]], condition: str | None) -> None:
-        """Gives out the head of a loop, with the statements that compute its condition; those alone if the
-        loop is never entered (`condition` is None)."""
-        is_block = condition is not None and bool(test)
-        if condition is not None:
-            self._line("while begin" if test else f"while {condition}")
-        self._depth += 2 * is_block
-        for text, about in test:
+    def _lines(self, lines: list[tuple[str, About]]) -> None:
+        for text, about in lines:
             self._line(text, about)
-        if is_block:
-            self._line(str(condition))
-            self._depth -= 1
-            self._line("end")
-            self._depth -= 1
 
     def count(
         self, start: ir.Expr, stop: ir.Expr, body: Callable[[ir.Expr], None], name: str = "i"
@@ -130,10 +125,9 @@ class GrowingHost(ResidualHost):
             span = f"{self._listing.expr(start, True)}:{self._listing.expr(stop, True)}"
             assert isinstance(variable, ir.Var)
             self._line(f"for {self._listing.expr(variable)} = {span}", variable)
-            self._inside(lambda: body(variable))
+            self._inside(lambda: body(variable), "end")
 
         super().count(start, stop, once, name)
-        self._line("end")
 
 
 class _OwnNames(Listing):
