@@ -7,6 +7,7 @@ import runpy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from copy import deepcopy
+from functools import cache
 from inspect import signature
 from math import prod
 from pathlib import Path
@@ -53,7 +54,6 @@ class Data:
     def __init__(self, text: str, name: str = "<input>", args: Sequence[str] = ()):
         self.text, self.script = text, parse_script(text, name)
         self.tensors: dict[str, Any] = {}
-        self._fit: dict[str, list[Level]] = {}
         self.spans: dict[str, Any] = {}
         session = Session("check", "all", lambda _: None, args)
         for statement in self.script.statements:
@@ -72,16 +72,10 @@ class Data:
 
     def formats(self) -> Iterator[DataCase]:
         """The script with one tensor in another format: each of its levels replaced by each other one."""
-        for name in self.tensors:
-            for format in map(str, self.others(name)):
+        for name, value in self.tensors.items():
+            for format in map(str, _others(_level(value))):
                 new = f"{self.spans[name].text}; {name} = Tensor({format}, {name})"
                 yield DataCase(_edited(self.text, [(self.spans[name], new)]), f"{name} as {format}")
-
-    def others(self, name: str) -> list[Level]:
-        """The formats that a tensor may have instead of its own."""
-        if name not in self._fit:
-            self._fit[name] = [*_formats(self.tensors[name])]
-        return self._fit[name]
 
     def case(
         self, seed: int, is_any: bool = False, is_finite: bool = False, keeps_sizes: bool = False
@@ -98,7 +92,7 @@ class Data:
         edits, said = list[tuple[Any, str]](), []
         for name, value in self.tensors.items():
             shape = tuple(sizes[n] for n in value.shape)
-            fit = self.others(name) if is_any and draw.chance(0.5) else []
+            fit = _others(_level(value)) if is_any and draw.chance(0.5) else []
             format = draw.random.choice(fit) if fit else None
             edits.append((self.spans[name], draw.tensor(name, value, shape, format)))
             said.append(f"{name} {' x '.join(map(str, shape))}{f' as {format}' if format else ''}")
@@ -129,9 +123,10 @@ def _edited(text: str, edits: Sequence[tuple[Any, str]]) -> str:
     return text
 
 
-def _formats(value: Any) -> Iterator[Level]:
+@cache
+def _others(format: Level) -> list[Level]:
     """The formats that differ from a tensor's in one level, and that the session accepts."""
-    stack = list(_level(value).levels())
+    stack, found = list(format.levels()), list[Level]()
     sizes = ", 1" * sum(level.modes for level in stack)
     for k, own in enumerate(stack[:-1]):
         for name, row in LEVELS.items():
@@ -142,7 +137,8 @@ def _formats(value: Any) -> Iterator[Level]:
             text, session = "(".join([*heads, str(stack[-1])]) + ")" * len(heads), Session("check")
             with suppress(FinchError):  # it may be no format
                 session.run(f"made = Tensor({text}{sizes})")
-                yield session["made"].format
+                found.append(session["made"].format)
+    return found
 
 
 class _Draw(Maker):

@@ -18,7 +18,7 @@ import struct
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -39,9 +39,7 @@ Monomial = tuple[tuple[int, int], ...]
 Term = tuple[tuple[Monomial, Any], ...]
 _TAG, _BITS = 0x7FFC << 48, 0xFFFC << 48
 _WHOLE = 0x2BAD << 48
-_terms: dict[Term, int] = {}
 _by_number: list[Term] = []
-_atoms: dict[tuple[Any, ...], int] = {}
 _by_atom: list[tuple[Any, ...]] = []
 #: the symbols among the atoms, with the types of their values
 _symbols: list[tuple[int, Callable[[float], Any]]] = []
@@ -67,12 +65,15 @@ class Unsupported(Exception):
 
 def atom(*what: Any) -> Term:
     """The term of one atom: ("symbol", name, a number to try it with) or (operation, *terms)."""
-    if what not in _atoms:
-        if what[0] == "symbol":
-            _symbols.append((len(_by_atom), type(what[2])))
-        _atoms[what] = len(_by_atom)
-        _by_atom.append(what)
-    return ((((_atoms[what], 1),), 1),)
+    return ((((_number_of_atom(what), 1),), 1),)
+
+
+@cache
+def _number_of_atom(what: tuple[Any, ...]) -> int:
+    if what[0] == "symbol":
+        _symbols.append((len(_by_atom), type(what[2])))
+    _by_atom.append(what)
+    return len(_by_atom) - 1
 
 
 def constant(value: Any) -> Term:
@@ -190,12 +191,15 @@ def boxed(term: Term, is_whole: bool = False) -> Any:
             return Int64.wrap(int(number))
         if Fraction(float(number)) == number:
             return float(number)
-    if term not in _terms:
-        _terms[term] = len(_by_number)
-        _by_number.append(term)
     if is_whole:
-        return _WHOLE | _terms[term]
-    return struct.unpack("<d", struct.pack("<Q", _TAG | (_terms[term] + 1)))[0]
+        return _WHOLE | _number_of_term(term)
+    return struct.unpack("<d", struct.pack("<Q", _TAG | (_number_of_term(term) + 1)))[0]
+
+
+@cache
+def _number_of_term(term: Term) -> int:
+    _by_number.append(term)
+    return len(_by_number) - 1
 
 
 def _bits_of(value: float) -> int:
