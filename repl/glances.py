@@ -53,8 +53,5 @@ class Glances:
 
     def stop(self) -> None:
         self.process.kill()
-        self.process.wait()
-        for stream in (self.process.stdin, self.process.stdout):
-            assert stream is not None
-            with suppress(OSError):
-                stream.close()
+        with suppress(OSError):
+            self.process.communicate()  # which closes its streams

@@ -38,8 +38,8 @@ class Chosen:
     colours: bool = False
     #: so many lines may still be printed
     lines: int = MANY
-    #: the kernels so far, each with its number of runs
-    kernels: list[list[Any]] = field(default_factory=list)
+    #: the kernels so far, in order, each with its number of runs
+    runs: Counter[Any] = field(default_factory=Counter)
 
     @staticmethod
     def by(options: Namespace, colours: bool = False) -> Chosen:
@@ -58,17 +58,13 @@ class Chosen:
         return chosen
 
     def number(self, event: KernelEvent) -> int:
-        for number, known in enumerate(self.kernels, 1):
-            if known[0] is event.compiled:
-                known[1] += 1
-                return number
-        self.kernels.append([event.compiled, 1])
-        return len(self.kernels)
+        self.runs[event.compiled] += 1
+        return [*self.runs].index(event.compiled) + 1
 
     def check_ran(self) -> None:
         """Raises FinchError "unknown name" if the chosen kernel was not run."""
-        if self.kernel is not None and not 1 <= self.kernel <= len(self.kernels):
-            ran = number_of(len(self.kernels), "kernel was", "kernels were")
+        if self.kernel is not None and not 1 <= self.kernel <= len(self.runs):
+            ran = number_of(len(self.runs), "kernel was", "kernels were")
             raise FinchError("unknown name", f"there is no kernel {self.kernel}: {ran} run")
 
     def has(self, applied: Applied, number: int) -> bool:
@@ -103,7 +99,7 @@ class Trace(Observer):
 
     def started(self, event: KernelEvent) -> None:
         number = self.chosen.number(event)
-        runs = self.chosen.kernels[number - 1][1]
+        runs = self.chosen.runs[event.compiled]
         self.number = 0
         self.is_this = self.chosen.kernel in (None, number)
         if self.is_this:
@@ -134,7 +130,7 @@ class Trace(Observer):
             return False
         is_premise = applied.kind == EventKind.PREMISE
         if chosen.lines <= 0 and self.is_this:
-            kernel = f"--kernel {len(chosen.kernels)} " if len(chosen.kernels) > 1 else ""
+            kernel = f"--kernel {len(chosen.runs)} " if len(chosen.runs) > 1 else ""
             print(f"... `{kernel}--steps {self.number + 1}:` goes on, `--steps 1:` shows all steps")
             raise Enough
         self.number += not is_premise
