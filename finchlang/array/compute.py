@@ -303,7 +303,7 @@ def _check_density(program: Program, nodes: list[Expression]) -> None:
         node = nodes[number]
         size = math.prod(node.shape) * node.values.type.bits // 8
         given: list[Any] = [nodes[n] for n in program.operands]
-        if size > max(SMALL, TIMES * sum([bytes_of(leaf.value) for leaf in given])):
+        if size > SMALL and size > TIMES * sum(bytes_of(leaf.value) for leaf in given):
             what = f"the result is dense, of {size} bytes, and much larger than its operands"
             raise TypeError(f"{what}: `todense()` makes it")
 
