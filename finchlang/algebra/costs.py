@@ -18,6 +18,8 @@ FULL, FULL_OF_VALUES = 0.2, 0.5
 #: clearing or storing a table of so many places takes no time that counts: with no more, a result of one
 #: mode may be dense, and a workspace of one mode that is declared once may be a table
 SHORT = 1 << 20
+#: but a dense result has at most FEW_PLACES, or TIMES the positions of its operands
+FEW_PLACES, TIMES = 1 << 13, 5
 #: a larger workspace may be a table of at most so many places for each expected update: going to places
 #: far apart takes longer than sorting (with 4 for each of 10^6 updates 1.5 times as long)
 PER_UPDATE = 3
@@ -48,3 +50,8 @@ def distinct(places: float, entries: float) -> float:
     if not places:
         return 0.0
     return places * -expm1(-entries / places)
+
+
+def is_full(places: float, entries: float) -> bool:
+    """Whether the outermost level of a copy of so many entries is dense, rather than a list."""
+    return places <= SHORT or distinct(places, entries) >= FULL * places

@@ -106,6 +106,11 @@ class Counts:
             found = operand.known[own] = max(found, 1e-9)
         return found
 
+    @property
+    def positions(self) -> float:
+        """How many positions the operands have, in the level that has most."""
+        return sum([max(o.entries, self.distinct(o, o.dense)) for o in self.operands])
+
     def part(self, absent: Where, indices: int) -> float:
         """The expected fraction of the coordinates of these indices that are not absent."""
         if isinstance(absent, int):
@@ -139,10 +144,12 @@ class Counts:
 
     def fiber(self, operand: OperandEntries, outer: int, index: int) -> float | None:
         """The entries of a fiber in the mode of an index, inside loops over `outer`; None if dense. An
-        operand that is stored in another order is copied, dense over lists."""
+        operand that is stored in another order is copied."""
         bit, own = 1 << index, outer & operand.mask
-        is_copied = operand.outside.get(index, own) != own
-        if not operand.mask & bit or (not own if is_copied else operand.dense & bit):
+        is_dense = bool(operand.dense & bit)
+        if operand.outside.get(index, own) != own:
+            is_dense = not own and costs.is_full(self.places(bit), operand.entries)
+        if is_dense or not operand.mask & bit:
             return None
         return self.distinct(operand, own | bit) / (self.distinct(operand, own) if own else 1.0)
 
@@ -233,9 +240,12 @@ class Counts:
 
 
 def full_levels(counts: Counts, stored: Sequence[int]) -> list[bool]:
-    """For each mode of a result, outermost first, whether it is full enough for a dense level."""
-    if len(stored) == 1 and counts.places(1 << stored[0]) <= costs.SHORT:
-        return [True]
+    """For each mode of a result, outermost first, whether it is full enough for a dense level; an only one
+    may also be short, and not much longer than what is read."""
+    if len(stored) == 1:
+        places = counts.places(1 << stored[0])
+        if places <= min(costs.SHORT, max(costs.FEW_PLACES, costs.TIMES * counts.positions)):
+            return [True]
     before, outer, found = 1.0, 0, []
     for k, index in enumerate(stored):
         outer |= 1 << index

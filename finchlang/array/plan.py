@@ -9,6 +9,7 @@ from typing import Any
 
 from finchlang.algebra import index_map
 from finchlang.algebra.absence import Absence, Where, either
+from finchlang.algebra.costs import is_full
 from finchlang.algebra.expression_types import Names, annotate
 from finchlang.algebra.laws import is_value
 from finchlang.array.cost import Counts, OperandEntries, PlaceCounts, full_levels
@@ -21,6 +22,9 @@ from finchlang.syntax import traversal as trees
 from finchlang.syntax.nodes import Access, Index, Literal, Node
 from finchlang.syntax.types import TYPES, Int64, Type
 from finchlang.tensors.formats import Format, modes_of, nest_of, permuted
+
+#: of modes, by the indices of their loops
+Sizes = Mapping[Index, int]
 
 #: so many candidates are listed in a plan's text
 SHOWN = 4
@@ -83,22 +87,24 @@ class Read:
         """Whether the levels that are read at an index are dense."""
         return all(level.is_dense for i, level in self.levels() if i == index)
 
-    def is_dense_in(self, order: Sequence[Index], index: Index) -> bool:
-        """As `is_dense_at`, in loops of this order, for which it may be copied, dense over lists."""
+    def is_dense_in(self, order: Sequence[Index], sizes: Sizes, index: Index) -> bool:
+        """As `is_dense_at`, in loops of this order, for which it may be copied."""
         if self.is_sparse and not self.follows(order):
-            return index == next(i for i in order if i in self.own)
+            outermost = next(i for i in order if i in self.own)
+            return index == outermost and is_full(sizes[index], self.stored)
         return self.is_dense_at(index)
 
     def follows(self, order: Sequence[Index]) -> bool:
         """Whether the tensor is stored in this order of loops."""
         return [index for index in order if index in self.own] == self.own
 
-    def copied(self, order: Sequence[Index], sizes: Mapping[Index, int], is_wide: bool) -> Format:
-        """The format of a copy that is stored in the order of the loops, dense over lists."""
+    def copied(self, order: Sequence[Index], sizes: Sizes, is_wide: bool) -> Format:
+        """The format of a copy that is stored in the order of the loops: lists, the outermost mode dense
+        where it is full."""
         own = [index for index in order if index in self.own]
         most = max([self.stored, *[sizes[index] for index in own]])
         kind, leaf = index_type([self], most, is_wide), Element(level_of(self.format).fill)
-        level = nest_of([True, *[False] * (len(own) - 1)], leaf, kind)
+        level = nest_of([self.is_dense_in(order, sizes, index) for index in own], leaf, kind)
         return permuted(level, tuple([self.indices.index(index) + 1 for index in reversed(own)]))
 
     @property
@@ -304,7 +310,7 @@ def _is_dense(
 ) -> bool:
     """Whether every read with this mode, but those that are looked up, has it dense, or its copy has."""
     reads = [read for read in nest.reads if index in read.own and read not in followed]
-    return bool(reads) and all([read.is_dense_in(order, index) for read in reads])
+    return bool(reads) and all([read.is_dense_in(order, nest.extents, index) for read in reads])
 
 
 def _same_format(nest: LoopNest, stored: list[Index]) -> Level | None:

@@ -247,7 +247,7 @@ class Lowering:
         return value
 
     def copied(self, access: ast.Access, read: Read, order: tuple[ast.Index, ...]) -> ast.Access:
-        """An access of a copy of an operand that is stored in the order of the loops, dense over lists."""
+        """An access of a copy of an operand that is stored in the order of the loops."""
         name, fill = f"c{len(self.copies)}", level_of(read.format).fill
         self.copies.append((name, read.copied(order, self._loops.sizes, self.is_wide)))
         target = ast.Access(ast.Variable(name), access.indices)

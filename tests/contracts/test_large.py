@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
+import finchlang.array as fa
 from finchlang import Session, Tensor
 
 RANDOM = np.random.default_rng(28)
@@ -64,3 +65,25 @@ def test_what_is_written_is_stored_as_what_is_packed(stack: str) -> None:
             for name in {*found} - {"tbl", "cleared", "width", "covered", "fibers"}:
                 own = found[name][: len(wanted[name])] if name == "val" else found[name]
                 assert np.array_equal(own, wanted[name]), name
+
+
+@pytest.mark.parametrize("size", [10**6, 10**9])
+def test_arrays_of_few_entries_take_no_memory_for_places(size: int) -> None:
+    """Sums of few entries in many rows have no dense result, and transposed copies no dense level."""
+    places, small = np.array([0, 3, 700, size - 1]), RANDOM.integers(0, 3, (4, 4)).astype(float)
+    i, j = small.nonzero()
+    given = Tensor.from_coo(
+        "SparseList(SparseList(Element(0.0)))", (size, size), (places[i], places[j]), small[i, j]
+    )
+    A = fa.asarray(given)
+    for got, expected in (
+        (A + A.T, small + small.T),
+        (A * A.T, small * small.T),
+        (A @ A, small @ small),
+        (fa.sum(A, axis=0), small.sum(0)),
+        (fa.sum(A, axis=1), small.sum(1)),
+    ):
+        coordinates, values = fa.compute(got).entries()
+        placed = np.zeros_like(expected)
+        placed[tuple(np.searchsorted(places, coordinates))] = values
+        assert np.array_equal(placed, expected)
