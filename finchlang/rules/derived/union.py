@@ -87,26 +87,24 @@ def _waiting(term: Node, choices: list[Choice], host: Host) -> Node | None:
 
 def _apart(term: Node) -> list[Node]:
     """Statements, each with those that ask for just the same operands, in their order: the cases of others
-    would be told apart within each of its cases. None if two parts went through the same steps, which would
-    begin where the first one left them."""
+    would be told apart within each of its cases. Two that go through the same steps stay together: the
+    second would begin where the first one left them."""
     body = term.body if isinstance(term, Loop) else term
     if not isinstance(body, Block) or is_scope(body):
         return []
-    groups: list[tuple[set[int], list[Node]]] = []
+    groups: list[tuple[set[int], set[int], list[Node]]] = []
     for statement in body.statements:
         asked = [x for kind in (Choice, Spike) for x in context.find_all(statement, kind)]
         found = {id(x) for x in asked or context.find_all(statement, Lookup)}  # which may give one
-        own = [statement]
-        while groups and (not found or groups[-1][0] in (found, set())):
-            before, statements = groups.pop()
-            found, own = before | found, statements + own
-        groups.append((found, own))
-    parts = [trees.block(*own) for _, own in groups]
-    moving = [
-        id(x) for p in parts for x in context.find_looplets(p) if isinstance(x, (Steps, Sequence))
-    ]
-    if len(set(moving)) < len(moving):
-        return []
+        steps = (x for x in context.find_looplets(statement) if isinstance(x, (Steps, Sequence)))
+        moving, own = {*map(id, steps)}, [statement]
+        while groups and (
+            not found or groups[-1][0] in (found, set()) or any(moving & g[1] for g in groups)
+        ):
+            before, moved, statements = groups.pop()
+            found, moving, own = before | found, moved | moving, statements + own
+        groups.append((found, moving, own))
+    parts = [trees.block(*own) for _, _, own in groups]
     return [trees.replace(term, body=p) for p in parts] if isinstance(term, Loop) else parts
 
 
