@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+from finchlang.algebra import costs
 from finchlang.array import expression as lazy
 from finchlang.array.elementwise import named, number, truth
 from finchlang.array.expression import Array, Expression, Reduce, apply, converted
@@ -20,7 +21,9 @@ __all__ = ["all", "any", "count_nonzero", "max", "mean", "min", "prod", "std", "
 def reduced(op: Any, arg: Expression, axis: Any, keepdims: bool) -> Expression:
     """A reduction over some axes, None for all. Raises TypeError for an operator without an identity."""
     axes = normalized_axes(axis, len(arg.shape))
-    found = Reduce(op, arg, axes, len(arg.shape) - len(axes) > 1) if axes else arg
+    left = [size for k, size in enumerate(arg.shape) if k not in axes]
+    has_fill = len(left) > 1 or math.prod(left) > costs.SHORT
+    found = Reduce(op, arg, axes, has_fill) if axes else arg
     return with_axes(found, axes, len(arg.shape)) if keepdims and axes else found
 
 
