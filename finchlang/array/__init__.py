@@ -43,7 +43,6 @@ from finchlang.array.expression import Array
 from finchlang.array.frozen import FrozenArray, frozen
 from finchlang.array.indexing import *
 from finchlang.array.namespace_info import *
-from finchlang.array.namespace_info import device_of, size_of  # noqa: F401
 from finchlang.array.numpy_functions import *
 from finchlang.array.ordering import *
 from finchlang.array.products import *

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.array.expression import Array, Expression, Leaf
+from finchlang.array.expression import Array, Expression, Leaf, plain
 from finchlang.array.logical.stats import entries_of
 from finchlang.array.operands import as_expression
-from finchlang.array.to_program import Lowering, Program, plain
+from finchlang.array.to_program import Lowering, Program
 from finchlang.base.errors import FinchError
 from finchlang.base.locks import keep
 from finchlang.calls.runner import OWN
@@ -44,17 +44,13 @@ _kernels: dict[ast.KernelNode, ast.KernelNode] = {}
 
 
 class _Nodes:
-    """The distinct nodes of some expressions, arguments first. `numbers` maps the id of a node to its place
-    in `nodes`, the same for equal nodes, and `known` are all these, so that no other gets their ids; `key`
-    is all that a program depends on, and names no operand."""
-
-    __slots__ = ("entries", "is_empty", "key", "known", "nodes", "numbers", "roots")
+    """The distinct nodes of some expressions, arguments first. `numbers` maps a node to its place in
+    `nodes`, the same for equal nodes; `key` is all that a program depends on, and names no operand."""
 
     def __init__(self, roots: tuple[Expression, ...]):
         self.nodes: list[Expression] = []
-        self.known: list[Expression] = []
         self.key: list[Any] = []
-        self.numbers: dict[int, int] = {}
+        self.numbers: dict[Expression, int] = {}
         self.entries: dict[Any, int] = {}
         self.is_empty = False
         self.roots = tuple(map(self.add, roots))
@@ -63,7 +59,7 @@ class _Nodes:
     def add(self, node: Expression) -> int:
         """The number of a node, after those of its arguments; new if there is no equal one. Raises
         ValueError if an operand has changed its shape or type since the expression was made."""
-        number = self.numbers.get(id(node))
+        number = self.numbers.get(node)
         if number is not None:
             return number
         part = node.static
@@ -85,8 +81,7 @@ class _Nodes:
             number = self.entries[entry] = len(self.nodes)
             self.nodes.append(node)
             self.key.append(part)
-        self.numbers[id(node)] = number
-        self.known.append(node)
+        self.numbers[node] = number
         return number
 
 
@@ -175,14 +170,10 @@ def new_tensor(format: Format, rooms: list[int] | None = None, shape: tuple[int,
 def _remember(program: Program, values: dict[str, Any]) -> None:
     """Note how many entries the arrays of small tensors have, for `new_tensor` the next time: making NumPy
     arrays takes less time than making arrays of memory that a kernel has allocated."""
-    known = program.rooms
     for name, _ in program.tensors:
         tensor = values[name]
-        arrays = body_of(tensor).memory.arrays if type(tensor) is not Scalar else ()
-        rooms = known.get(name)
-        if arrays and (rooms is None or rooms[-1] != arrays[-1].size):
-            sizes = [array.size for array in arrays]
-            known[name] = sizes if max(sizes) <= SPARE else None
+        sizes = [] if type(tensor) is Scalar else [a.size for a in body_of(tensor).memory.arrays]
+        program.rooms[name] = sizes if max(sizes, default=SPARE + 1) <= SPARE else None
 
 
 def compute(*arrays: Any, out: Any = None, reorder: str = "exact") -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from itertools import accumulate
 from typing import Any
@@ -15,14 +14,13 @@ from finchlang.algebra.program_context import ONE
 from finchlang.array import expression as lazy, reshaping
 from finchlang.array.compute import todense
 from finchlang.array.elementwise import number
-from finchlang.array.expression import Array
+from finchlang.array.expression import Array, plain
 from finchlang.array.indexing import LISTED, IndexedPart, along, take
 from finchlang.array.inferred_values import Values, op_node, unknown_values, values_of
 from finchlang.array.operands import as_expression, operands
 from finchlang.array.plan import loops_of
 from finchlang.array.products import tensordot
 from finchlang.array.promotion import integer, listed, normalized_axis
-from finchlang.array.to_program import Lowering, lowers, plain
 from finchlang.syntax.nodes import Access, Call, Extent, Index, Literal, Node, Variable
 from finchlang.syntax.types import Bool, foreign
 
@@ -34,7 +32,6 @@ class Concat(lazy.Expression):
     """Arrays one after the other along an axis. `numbers` are the offsets of the parts, then the total
     size."""
 
-    __slots__ = ("axis", "numbers")
     has_cases = True
 
     def __init__(self, parts: list[lazy.Expression], axis: int):
@@ -43,6 +40,27 @@ class Concat(lazy.Expression):
         first = parts[0].shape
         self.shape = (*first[:axis], self.numbers[-1], *first[axis + 1 :])
         self.args, self.values, self.static = (*parts,), _values_of_parts(parts), (Concat, axis)
+
+    def lower(self, to: Any, indices: tuple[Node, ...]) -> Node:
+        index, last = indices[self.axis], len(self.args) - 1
+        if len(loops_of(index)) > 1 or isinstance(_first(index), HalfIndex):
+            # where several loops go over the axis, or a part of one, cases would multiply: it is stored
+            return super().lower(to, indices)
+        # comparing a loop's own index splits the loop: rows of two CSR matrices are stacked in 5 ms, not 34
+        place, shift = moved(index) or (value(index), ZERO)
+        total = to.number(self, last + 1)
+        found: Node = plain(self.values.fill)
+        for k in reversed(range(last + 1)):
+            part = self.args[k]
+            if _is_listed(part):
+                to.tensor(part)
+            own = _beyond(index, to.number(self, k) if k else Literal(0), total)
+            element = to.value(part, (*indices[: self.axis], own, *indices[self.axis + 1 :]))
+            if k < last:
+                is_here = Call(op_node("<="), (place, plus(to.number(self, k + 1), shift, -1)))
+                element = Call(op_node("ifelse"), (is_here, element, found))
+            found = element
+        return found
 
 
 def _values_of_parts(parts: list[lazy.Expression]) -> Values:
@@ -59,30 +77,6 @@ def _is_listed(node: lazy.Expression) -> bool:
     if isinstance(node, (lazy.Leaf, lazy.Reduce)):
         return False
     return isinstance(node, IndexedPart) and LISTED in node.kinds or any(map(_is_listed, node.args))
-
-
-@lowers(Concat)
-def _concat(to: Lowering, node: Concat, indices: tuple[Node, ...]) -> Node:
-    index, last = indices[node.axis], len(node.args) - 1
-    if len(loops_of(index)) > 1 or isinstance(_first(index), HalfIndex):
-        # where several loops go over the axis, or a part of one, cases would multiply: it is stored first
-        to.tensor(node)
-        return to.value(node, indices)
-    # comparing a loop's own index splits the loop: rows of two CSR matrices are stacked in 5 ms, not 34
-    place, shift = moved(index) or (value(index), ZERO)
-    total = to.number(node, last + 1)
-    found: Node = plain(node.values.fill)
-    for k in reversed(range(last + 1)):
-        part = node.args[k]
-        if _is_listed(part):
-            to.tensor(part)
-        own = _beyond(index, to.number(node, k) if k else Literal(0), total)
-        element = to.value(part, (*indices[: node.axis], own, *indices[node.axis + 1 :]))
-        if k < last:
-            is_here = Call(op_node("<="), (place, plus(to.number(node, k + 1), shift, -1)))
-            element = Call(op_node("ifelse"), (is_here, element, found))
-        found = element
-    return found
 
 
 def _beyond(index: Node, shift: Node, size: Node) -> Node:
@@ -115,7 +109,7 @@ def concat(arrays: Any, /, axis: int | None = 0) -> Array:
     Raises ValueError for no arrays, arrays without dimensions, or other axes of different sizes."""
     parts = operands(*_each(arrays, "concat"))
     if axis is None:
-        parts, axis = [_raveled(part) for part in parts], 0
+        parts, axis = [reshaping.raveled(part) for part in parts], 0
     order = len(parts[0].shape)
     if not order:
         raise ValueError("arrays without dimensions cannot be joined, but stacked")
@@ -152,22 +146,18 @@ def diagonal(x: Any, /, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Arra
 class Triangle(lazy.Expression):
     """Compares the coordinate in the last mode by `op` (">=", "<=") with that in the one before plus k."""
 
-    __slots__ = ("numbers", "op")
-
     def __init__(self, op: str, shape: tuple[int, ...], k: int):
         self.op, self.shape, self.args, self.numbers = op, shape, (), (k,)
         self.values, self.static = unknown_values(Bool), (Triangle, op, len(shape))
 
-
-@lowers(Triangle)
-def _triangle(to: Lowering, node: Triangle, indices: tuple[Node, ...]) -> Node:
-    row, column = indices[-2:]
-    k = to.number(node)
-    if isinstance(row, Index) and isinstance(column, Index):
-        mask = Call(Variable("UpTriMask" if node.op == ">=" else "LoTriMask"), ())
-        return Access(mask, (row, Call(op_node("-"), (column, k))))
-    shifted = Call(op_node("+"), (value(row), k))
-    return Call(op_node(node.op), (value(column), shifted))
+    def lower(self, to: Any, indices: tuple[Node, ...]) -> Node:
+        row, column = indices[-2:]
+        k = to.number(self)
+        if isinstance(row, Index) and isinstance(column, Index):
+            mask = Call(Variable("UpTriMask" if self.op == ">=" else "LoTriMask"), ())
+            return Access(mask, (row, Call(op_node("-"), (column, k))))
+        shifted = Call(op_node("+"), (value(row), k))
+        return Call(op_node(self.op), (value(column), shifted))
 
 
 def _within(op: str, x: Any, k: int) -> Array:
@@ -274,7 +264,9 @@ def roll(x: Any, /, shift: Any, axis: Any = None) -> Array:
     arg = as_expression(x)
     if axis is None:
         moved = roll(
-            Array(_raveled(arg)), sum([integer(n, "a shift") for n in listed(shift)]), axis=0
+            Array(reshaping.raveled(arg)),
+            sum([integer(n, "a shift") for n in listed(shift)]),
+            axis=0,
         )
         return Array(reshaping.reshaped(moved.node, arg.shape))
     shifts, axes = listed(shift), listed(axis)
@@ -297,7 +289,7 @@ def repeat(x: Any, repeats: Any, /, axis: int | None = None) -> Array:
     each says (computed at once); all elements in row-major order if no axis is given."""
     arg = as_expression(x)
     if axis is None:
-        arg, axis = _raveled(arg), 0
+        arg, axis = reshaping.raveled(arg), 0
     order = len(arg.shape)
     at = normalized_axis(axis, order)
     counts = np.asarray(todense(repeats) if isinstance(repeats, Array) else repeats)
@@ -341,7 +333,3 @@ def kron(a: Any, b: Any, /) -> Array:
     product = reshaping.permute_dims(tensordot(one, other, axes=0), tuple(axes))
     shape = [m * n for m, n in zip(one.shape, other.shape, strict=True)]
     return reshaping.reshape(product, shape)
-
-
-def _raveled(arg: lazy.Expression) -> lazy.Expression:
-    return reshaping.reshaped(arg, (math.prod(arg.shape),))

@@ -9,10 +9,11 @@ shortest. The weights are in `algebra/costs.py`. Indices of loops are bits of in
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from heapq import nsmallest
-from math import inf
+from math import inf, prod
 
 from finchlang.algebra import costs
 from finchlang.algebra.absence import Where
@@ -52,18 +53,19 @@ class OperandEntries:
         return before != own and own in self.outside.values()
 
 
-class PlaceCounts:
+def bits(indices: Iterable[int]) -> int:
+    """A set of indices as bits."""
+    return sum({1 << index for index in indices})
+
+
+def place_counts(sizes: Sequence[float]) -> Callable[[int], float]:
     """How many places sets of indices of these sizes have."""
 
-    def __init__(self, sizes: Sequence[float]):
-        self.sizes, self.known = sizes, {0: 1.0}
+    @cache
+    def places(indices: int) -> float:
+        return prod([size for k, size in enumerate(sizes) if indices >> k & 1])
 
-    def __call__(self, indices: int) -> float:
-        found = self.known.get(indices)
-        if found is None:
-            low = indices & -indices
-            found = self.known[indices] = self.sizes[low.bit_length() - 1] * self(indices ^ low)
-        return found
+    return places
 
 
 class Counts:
@@ -73,7 +75,7 @@ class Counts:
 
     def __init__(
         self,
-        places: PlaceCounts,
+        places: Callable[[int], float],
         operands: Sequence[OperandEntries],
         absent: Where,
         kept: int,

@@ -4,30 +4,30 @@ type."""
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from finchlang.array.expression import Array, Constant, Expression, NumberOperand, apply, converted
+from finchlang.array.expression import Array, Expression, NumberOperand, apply, constant, converted
 from finchlang.array.inferred_values import op_node
 from finchlang.array.operands import as_expression, compared, operands
 from finchlang.array.promotion import floating, integer, type_of
-from finchlang.levels.element import typed_literal
 from finchlang.operators.operator_table import operator
 from finchlang.syntax.types import Bool, Float64, Type
 
 __all__ = ["abs", "acos", "acosh", "add", "asin", "asinh", "astype", "atan", "atan2", "atanh"]
 __all__ += ["bitwise_and", "bitwise_invert", "bitwise_left_shift", "bitwise_or"]
 __all__ += ["bitwise_right_shift", "bitwise_xor", "ceil", "clip", "conj", "copysign", "cos", "cosh"]
-__all__ += ["divide", "equal", "exp", "expm1", "floor", "floor_divide", "greater", "greater_equal"]
-__all__ += ["hypot", "imag", "isfinite", "isinf", "isnan", "less", "less_equal", "log", "log10"]
-__all__ += ["log1p", "log2", "logaddexp", "logical_and", "logical_not", "logical_or", "logical_xor"]
-__all__ += ["map_elements", "maximum", "minimum", "multiply", "negative", "nextafter", "not_equal"]
-__all__ += ["positive", "pow", "real", "reciprocal", "remainder", "round", "sign", "signbit", "sin"]
-__all__ += ["sinh", "sqrt", "square", "subtract", "tan", "tanh", "trunc", "where"]
+__all__ += ["divide", "equal", "exp", "expm1", "fabs", "floor", "floor_divide", "greater"]
+__all__ += ["greater_equal", "hypot", "imag", "isfinite", "isinf", "isnan", "less", "less_equal"]
+__all__ += ["log", "log10", "log1p", "log2", "logaddexp", "logical_and", "logical_not"]
+__all__ += ["logical_or", "logical_xor", "map_elements", "maximum", "minimum", "multiply"]
+__all__ += ["negative", "nextafter", "not_equal", "positive", "pow", "real", "reciprocal"]
+__all__ += ["remainder", "rint", "round", "sign", "signbit", "sin", "sinh", "sqrt", "square"]
+__all__ += ["subtract", "tan", "tanh", "trunc", "where"]
 
-Maker = Callable[..., Expression]
-#: the functions of this module by name; NumPy's functions of these names are looked up here, too
+#: the functions of elements by name; NumPy's functions of these names are looked up here, too
 FUNCTIONS: dict[str, Callable[..., Any]] = {}
 
 
@@ -35,20 +35,23 @@ def named(function: Callable[..., Any], name: str, doc: str) -> Callable[..., An
     """`function` with this name and docstring."""
     function.__name__ = function.__qualname__ = name
     function.__doc__ = doc
-    FUNCTIONS[name] = function
     return function
 
 
 def _function(
-    name: str, make: Maker, *kinds: str, count: int = 1, take: Any = operands, doc: str = ""
+    name: str, op: Any, *kinds: str, bools: str = "", count: int = 1, take: Any = operands
 ) -> Callable[..., Any]:
-    """A function of one or two arrays, which are of these kinds as `take` makes them expressions."""
+    """The operator `op`, for Bool `bools` if that is given, or what a function makes, of one or two arrays.
+    These are of some kinds as `take` makes them expressions."""
 
     def made(*given: Any) -> Array:
         args = take(*given)
-        if kinds and args[0].values.type.kind not in kinds:
-            raise TypeError(f"{name} takes no arrays of {args[0].values.type.dtype}")
-        return Array(make(*args))
+        type = args[0].values.type
+        if kinds and type.kind not in kinds:
+            raise TypeError(f"{name} takes no arrays of {type.dtype}")
+        if callable(op):
+            return Array(op(*args))
+        return Array(apply(bools if bools and type is Bool else op, *args))
 
     def of_one(x: Any, /) -> Array:
         return made(x)
@@ -57,24 +60,9 @@ def _function(
         return made(x1, x2)
 
     what = "each element" if count == 1 else "the elements of two arrays"
-    doc = doc or f"{name.replace('_', ' ')} of {what}."
-    return named(of_one if count == 1 else of_two, name, doc)
-
-
-def _operator(name: str, op: str, *kinds: str, bools: str = "", take: Any = operands) -> Any:
-    """`op` of two arrays as `take` makes them expressions; for Bool the operator `bools`, if given."""
-
-    def make(a: Expression, b: Expression) -> Expression:
-        return apply(bools if bools and a.values.type is Bool else op, a, b)
-
-    kinds, doc = (*kinds, "bool") if bools else kinds, f"`{op}` of the elements of two arrays."
-    return _function(name, make, *kinds, count=2, take=take, doc=doc)
-
-
-def _float(name: str, count: int = 1) -> Callable[..., Any]:
-    """The operator of this name of one or two arrays; integers and Bools are converted to float64."""
-    doc = f"`{name}` of the elements, as floats."
-    return _function(name, lambda *args: apply(name, *args), count=count, take=floats, doc=doc)
+    doc = f"{name.replace('_', ' ') if callable(op) else f'`{op}`'} of {what}."
+    FUNCTIONS[name] = named(of_one if count == 1 else of_two, name, doc)
+    return FUNCTIONS[name]
 
 
 def floats(*given: Any) -> list[Expression]:
@@ -87,7 +75,7 @@ def _truths(*given: Any) -> list[Expression]:
 
 def number(value: Any, like: Expression) -> Expression:
     """A Python number as a literal of the type of `like`."""
-    return Constant(typed_literal(value, like.values.type))
+    return constant(value, like.values.type)
 
 
 def truth(arg: Expression) -> Expression:
@@ -122,82 +110,68 @@ def _power(a: Expression, b: Expression) -> Expression:
 _NUMBERS = ("int", "uint", "float")
 _BITS = ("bool", "int", "uint")
 
-add = _operator("add", "+", *_NUMBERS, bools="||")
-subtract = _operator("subtract", "-", *_NUMBERS)
-multiply = _operator("multiply", "*")
-divide = _operator("divide", "/", take=floats)
-floor_divide = _function("floor_divide", lambda a, b: _quotient("fld", a, b), *_NUMBERS, count=2)
-remainder = _function("remainder", lambda a, b: _quotient("mod", a, b), *_NUMBERS, count=2)
-pow = _function("pow", _power, *_NUMBERS, count=2)
-maximum, minimum = _operator("maximum", "max"), _operator("minimum", "min")
-equal, not_equal, less, less_equal, greater, greater_equal = (
-    _operator(name, op, take=compared)
-    for name, op in (
-        *(("equal", "=="), ("not_equal", "!="), ("less", "<"), ("less_equal", "<=")),
-        *(("greater", ">"), ("greater_equal", ">=")),
-    )
-)
-bitwise_and = _operator("bitwise_and", "&", *_BITS, bools="&&")
-bitwise_or = _operator("bitwise_or", "|", *_BITS, bools="||")
-bitwise_xor = _operator("bitwise_xor", "xor", *_BITS)
-bitwise_left_shift = _operator("bitwise_left_shift", "<<", "int", "uint")
-bitwise_right_shift = _operator("bitwise_right_shift", ">>", "int", "uint")
-logical_and = _operator("logical_and", "&&", take=_truths)
-logical_or = _operator("logical_or", "||", take=_truths)
-logical_xor = _operator("logical_xor", "xor", take=_truths)
+_of_two = partial(_function, count=2)
+_of_floats = partial(_function, take=floats)
 
-sqrt, exp, expm1, log, log1p, log2, log10 = map(
-    _float, ("sqrt", "exp", "expm1", "log", "log1p", "log2", "log10")
+add = _of_two("add", "+", bools="||")
+subtract = _of_two("subtract", "-", *_NUMBERS)
+multiply = _of_two("multiply", "*")
+divide = _of_two("divide", "/", take=floats)
+floor_divide = _of_two("floor_divide", partial(_quotient, "fld"), *_NUMBERS)
+remainder = _of_two("remainder", partial(_quotient, "mod"), *_NUMBERS)
+pow = _of_two("pow", _power, *_NUMBERS)
+maximum, minimum = _of_two("maximum", "max"), _of_two("minimum", "min")
+equal = _of_two("equal", "==", take=compared)
+not_equal = _of_two("not_equal", "!=", take=compared)
+less, less_equal = (_of_two(*row, take=compared) for row in (("less", "<"), ("less_equal", "<=")))
+greater = _of_two("greater", ">", take=compared)
+greater_equal = _of_two("greater_equal", ">=", take=compared)
+bitwise_and = _of_two("bitwise_and", "&", *_BITS, bools="&&")
+bitwise_or = _of_two("bitwise_or", "|", *_BITS, bools="||")
+bitwise_xor = _of_two("bitwise_xor", "xor", *_BITS)
+bitwise_left_shift = _of_two("bitwise_left_shift", "<<", "int", "uint")
+bitwise_right_shift = _of_two("bitwise_right_shift", ">>", "int", "uint")
+logical_and = _of_two("logical_and", "&&", take=_truths)
+logical_or = _of_two("logical_or", "||", take=_truths)
+logical_xor = _of_two("logical_xor", "xor", take=_truths)
+
+sqrt, exp, expm1, log, log1p, log2, log10 = (
+    _of_floats(name, name) for name in ("sqrt", "exp", "expm1", "log", "log1p", "log2", "log10")
 )
-sin, cos, tan, asin, acos, atan = map(_float, ("sin", "cos", "tan", "asin", "acos", "atan"))
-sinh, cosh, tanh, asinh, acosh, atanh = map(
-    _float, ("sinh", "cosh", "tanh", "asinh", "acosh", "atanh")
+sin, cos, tan, asin, acos, atan = (
+    _of_floats(name, name) for name in ("sin", "cos", "tan", "asin", "acos", "atan")
+)
+sinh, cosh, tanh, asinh, acosh, atanh = (
+    _of_floats(name, name) for name in ("sinh", "cosh", "tanh", "asinh", "acosh", "atanh")
 )
 atan2, copysign, hypot, nextafter = (
-    _float(name, 2) for name in ("atan2", "copysign", "hypot", "nextafter")
+    _of_floats(name, name, count=2) for name in ("atan2", "copysign", "hypot", "nextafter")
 )
 
-abs = _function("abs", lambda x: apply("abs", x))
-negative = _function("negative", lambda x: apply("-", x), *_NUMBERS)
-sign = _function("sign", lambda x: apply("sign", x), *_NUMBERS)
+abs, isnan = _function("abs", "abs"), _function("isnan", "isnan")
+negative, sign = _function("negative", "-", *_NUMBERS), _function("sign", "sign", *_NUMBERS)
 square = _function("square", lambda x: apply("*", x, x), *_NUMBERS)
-bitwise_invert = _function(
-    "bitwise_invert", lambda x: apply("!" if x.values.type is Bool else "~", x), *_BITS
-)
-logical_not = _function("logical_not", lambda x: apply("!", x), take=_truths)
+bitwise_invert = _function("bitwise_invert", "~", *_BITS, bools="!")
+logical_not = _function("logical_not", "!", take=_truths)
 floor, ceil, trunc, round_ = (
     _function(name, lambda x, name=name: x if not x.values.type.is_float else apply(name, x))
     for name in ("floor", "ceil", "trunc", "round")
 )
-isnan = _function("isnan", lambda x: apply("isnan", x))
-isinf = _function(
-    "isinf", lambda x: _is_float(x, lambda: apply("==", *_size_and_infinity(x)), False)
-)
-isfinite = _function(
-    "isfinite", lambda x: _is_float(x, lambda: apply("<", *_size_and_infinity(x)), True)
-)
+isinf = _of_floats("isinf", lambda x: apply("==", *_size_and_infinity(x)))
+isfinite = _of_floats("isfinite", lambda x: apply("<", *_size_and_infinity(x)))
 positive, real, conj = (
     _function(name, lambda x: x, *_NUMBERS) for name in ("positive", "real", "conj")
 )
 imag = _function("imag", lambda x: apply("*", number(0, x), x), *_NUMBERS)
-signbit = _function(
-    "signbit", lambda x: apply("<", apply("copysign", number(1, x), x), number(0, x)), take=floats
+signbit = _of_floats(
+    "signbit", lambda x: apply("<", apply("copysign", number(1, x), x), number(0, x))
 )
-# NumPy's, of integers in float64
-_function("fabs", lambda x: apply("abs", x), take=floats)
-_function("rint", lambda x: apply("round", x), take=floats)
-reciprocal = _function("reciprocal", lambda x: apply("/", number(1, x), x), take=floats)
+fabs, rint = _of_floats("fabs", "abs"), _of_floats("rint", "round")  # NumPy's
+reciprocal = _of_floats("reciprocal", lambda x: apply("/", number(1, x), x))
 
 
 def _size_and_infinity(x: Expression) -> tuple[Expression, Expression]:
     return apply("abs", x), number(float("inf"), x)
-
-
-def _is_float(x: Expression, test: Callable[[], Expression], otherwise: bool) -> Expression:
-    """A test of floats; for other types an array of `otherwise`, made of `x` to have its shape."""
-    if x.values.type.is_float:
-        return test()
-    return apply("||" if otherwise else "&&", number(otherwise, truth(x)), truth(x))
 
 
 def _logaddexp(a: Expression, b: Expression) -> Expression:
@@ -208,7 +182,7 @@ def _logaddexp(a: Expression, b: Expression) -> Expression:
     return apply("ifelse", apply("==", a, b), twice, apply("+", above, rest))
 
 
-logaddexp = _function("logaddexp", _logaddexp, count=2, take=floats)
+logaddexp = _of_floats("logaddexp", _logaddexp, count=2)
 
 
 def where(condition: Any, x1: Any, x2: Any, /) -> Array:
@@ -250,8 +224,13 @@ def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> A
     return Array(converted(as_expression(x), type_of(dtype)))
 
 
-def is_operator(op: Any) -> bool:
-    """Whether the language has this operator: its name, or a user's."""
+def by_ufunc(name: str) -> Callable[..., Array] | None:
+    """The function of elements that a ufunc of NumPy is, by its name; None if there is none."""
+    function = FUNCTIONS.get(ALIASES.get(name, name))
+    return partial(map_elements, name) if function is None and _is_operator(name) else function
+
+
+def _is_operator(op: Any) -> bool:
     return operator(op_node(op)) is not None
 
 
@@ -259,11 +238,10 @@ def map_elements(op: Any, *arrays: Any) -> Array:
     """An operator of the language by its name, a NumPy ufunc or a user's operator of elements of arrays,
     which keep their types unless one is a Python number. Raises TypeError if there is none."""
     if isinstance(op, np.ufunc):
-        function = FUNCTIONS.get(ALIASES.get(op.__name__, op.__name__))
+        function, op = by_ufunc(op.__name__), op.__name__
         if function is not None:
             return function(*arrays)
-        op = op.__name__
-    if not is_operator(op):
+    if not _is_operator(op):
         raise TypeError(f"there is no operator {op}")
     numbers = {type(value) for value in arrays} & {bool, int, float}
     args = [as_expression(value) for value in arrays]

@@ -4,17 +4,19 @@ Array that holds one."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import reduce
 from math import prod
 from typing import Any
 
 import numpy as np
 
+from finchlang.algebra.program_context import ONE
 from finchlang.array import inferred_values
+from finchlang.array.inferred_values import op_node
 from finchlang.array.promotion import broadcast_shapes
 from finchlang.base.late import late
-from finchlang.levels.element import typed_literal
-from finchlang.syntax.nodes import Literal
+from finchlang.operators.operator_table import AND, DIFFERS, NOT, OR, SELECT
+from finchlang.syntax.nodes import Call, Literal, Node
 from finchlang.syntax.types import Bool, Float64, Int64, Type
 from finchlang.tensors.array_base import ArrayMethods
 
@@ -24,7 +26,6 @@ class Expression:
     are what the program gets at each call (as it does sizes). A node that `has_cases` splits the loops
     it is read in: if used twice it is stored, since cases would multiply."""
 
-    __slots__ = ("args", "shape", "static", "values")
     has_cases = False
     shape: tuple[int, ...]
     values: inferred_values.Values
@@ -37,21 +38,26 @@ class Expression:
         """What nodes with the same `static` and arguments need to have in common to be one."""
         return id(self) if self.numbers else self.shape
 
+    def lower(self, to: Any, indices: tuple[Node, ...]) -> Node:
+        """The element at these indices as an expression of the program that is made (a `Lowering`): of a
+        tensor with the node, unless a class has another way."""
+        to.tensor(self)
+        return to.value(self, indices)
+
 
 class Leaf(Expression):
     """An operand: a tensor, a scalar, a NumPy array or a SciPy matrix, which is read in its own memory."""
-
-    __slots__ = ("value",)
 
     def __init__(self, value: Any, stored: inferred_values.StoredValues):
         self.value, self.static = value, stored
         self.shape, self.values, self.args = value.shape, stored.values, ()
 
+    def lower(self, to: Any, indices: tuple[Node, ...]) -> Node:
+        return to.operand(self, indices)
+
 
 class NumberOperand(Expression):
     """A number that is an argument of the program, so that the same program serves other numbers."""
-
-    __slots__ = ("value",)
 
     def __init__(self, value: Any, type: Type):
         self.value = type.wrap(value)
@@ -59,19 +65,16 @@ class NumberOperand(Expression):
         self.shape, self.args = (), ()
 
     @property
-    def literal(self) -> Literal:
-        return typed_literal(self.value, self.values.type)
-
-    @property
     def numbers(self) -> tuple[Any, ...]:  # type: ignore[override]
         type = self.values.type  # a Python number has one of these three
         return (self.value if type in (Bool, Int64, Float64) else type.dtype.type(self.value),)
 
+    def lower(self, to: Any, indices: tuple[Node, ...]) -> Node:
+        return to.number(self)
+
 
 class Count(NumberOperand):
     """A number of elements: equal ones are one."""
-
-    __slots__ = ()
 
     @property
     def identity(self) -> Any:
@@ -81,28 +84,39 @@ class Count(NumberOperand):
 class Size(Expression):
     """The size of a mode of a node: its number, and which mode."""
 
-    __slots__ = ("place",)
-
     def __init__(self, place: tuple[int, int]):
         self.place, self.shape, self.args = place, (), ()
         self.values, self.static = inferred_values.unknown_values(Int64), (Size, place)
+
+    def lower(self, to: Any, indices: tuple[Node, ...]) -> Node:
+        return to.size_at(self.place)
 
 
 class Constant(Expression):
     """One literal everywhere; that of the argument, if there is one, which is a number."""
 
-    __slots__ = ()
-
     def __init__(self, literal: Literal, shape: tuple[int, ...] = (), *args: NumberOperand):
         self.values, self.shape, self.args = inferred_values.values_of(literal, True), shape, args
         self.static = (self.values, len(shape)) if shape else self.values
+
+    def lower(self, to: Any, indices: tuple[Node, ...]) -> Node:
+        return plain(self.values.fill)
+
+
+def constant(value: Any, type: Type) -> Constant:
+    """A number as a literal of a type."""
+    return Constant(inferred_values.literal_of(value, type))
+
+
+def plain(literal: Literal) -> Literal:
+    """A literal without its type where that is the type it has when written without."""
+    own = literal.type in ("Bool", "Int64", "Float64")
+    return Literal(literal.value) if own else literal
 
 
 class Map(Expression):
     """An operator, by its name in the table or a user's, of the elements of its arguments. These have one
     shape, or are numbers. With `has_limits` the fill of the result holds only for some numbers."""
-
-    __slots__ = ("has_limits", "op")
 
     def __init__(
         self,
@@ -120,12 +134,31 @@ class Map(Expression):
         self.values, self.has_limits = values, has_limits
         self.static = (op, values) if has_limits else op
 
+    def lower(self, to: Any, indices: tuple[Node, ...]) -> Node:
+        """With limits, the result is its fill where all operands are, before any number is seen."""
+        parts = [to.value(arg, indices if arg.shape else ()) for arg in self.args]
+        value = Call(op_node(self.op), tuple(parts))
+        pairs = zip(self.args, parts, strict=True)
+        tests = [
+            _differs(x, plain(a.values.fill)) for a, x in pairs if a.shape and a.values.is_fill
+        ]
+        if not self.has_limits or not tests:
+            return value
+        fill, condition = plain(self.values.fill), reduce(lambda a, b: Call(OR, (a, b)), tests)
+        if fill.value is False:
+            return Call(AND, (condition, value))
+        return Call(SELECT, (condition, value, fill))
+
+
+def _differs(value: Node, fill: Literal) -> Node:
+    if fill.value != fill.value:
+        return Call(NOT, (Call(op_node("isnan"), (value,)),))
+    return Call(DIFFERS, (value, fill))
+
 
 class Reduce(Expression):
     """A reduction by an operator over some axes, which the result does not have. With `has_fill` the result
     has one, whatever that of the argument is."""
-
-    __slots__ = ("axes", "op")
 
     def __init__(self, op: Any, arg: Expression, axes: tuple[int, ...], has_fill: bool = False):
         self.op, self.args, self.axes, self.static = op, (arg,), axes, (Reduce, op, axes)
@@ -142,8 +175,6 @@ class View(Expression):
     of size 1 that is repeated, or that the result does not have. The argument does not depend on the other
     modes of `shape`. Two modes with the same place give the diagonal. `origins` say for the planner where
     the sizes of the result come from."""
-
-    __slots__ = ("origins", "places")
 
     def __init__(
         self,
@@ -162,6 +193,9 @@ class View(Expression):
         """Where the argument is read for indices, or labels, of the result; `one` in modes of size 1."""
         return tuple([one if p is None else indices[p] for p in self.places])
 
+    def lower(self, to: Any, indices: tuple[Node, ...]) -> Node:
+        return to.value(self.args[0], self.read_at(indices, ONE))
+
 
 def broadcast(arg: Expression, shape: tuple[int, ...]) -> Expression:
     """`arg` repeated along axes of size 1 and new axes in front, to have this shape."""
@@ -173,60 +207,34 @@ class Reversed(Expression):
     """The argument with the order of its elements reversed along some axes: stored in a nest of its own,
     which goes over the entries of the argument."""
 
-    __slots__ = ("axes",)
-
     def __init__(self, arg: Expression, axes: tuple[int, ...]):
         self.args, self.axes, self.static = (arg,), axes, (Reversed, axes)
         self.shape, self.values = arg.shape, arg.values
 
 
-#: modes of the argument, and the modes of the result with the same elements in row-major order
-Group = tuple[tuple[int, ...], tuple[int, ...]]
-
-
-class Reshape(Expression):
-    """The argument's elements in row-major order in another shape. Each `Group` is reshaped by itself; a
-    mode of size 1 is in none."""
-
-    __slots__ = ("groups",)
-
-    def __init__(self, arg: Expression, groups: tuple[Group, ...], shape: tuple[int, ...]):
-        self.args, self.groups, self.shape, self.values = (arg,), groups, shape, arg.values
-        self.static = Reshape, groups, len(shape)
-
-
-@lru_cache(4096)
-def _usual_result(op: Any, *args: inferred_values.Values) -> inferred_values.Values | None:
-    """As `result_of`; None where the result may have a fill if a number is known."""
-    found = inferred_values.result_of(op, *args)
-    has_fill = any([values.is_fill for values in args])
-    if has_fill and not found.is_fill and any([values.is_number for values in args]):
-        return None
-    return found
+def _as_literal(arg: Expression) -> Expression:
+    if not isinstance(arg, NumberOperand):
+        return arg
+    return Constant(inferred_values.literal_of(arg.value, arg.values.type), (), arg)
 
 
 def apply(op: Any, *args: Expression, is_dense: bool = False) -> Expression:
     """`op` of the elements of the arguments, without conversion. A number becomes a literal in the program
     if it changes the fill of the result (as in `a + n`), unless the result `is_dense` anyway. Otherwise it
     stays an argument, and the program serves other numbers, too: of `a > n` all with the same fill."""
-    found = _usual_result(op, *[arg.values for arg in args])
-    if found is None and not is_dense:
-        literals = tuple(
-            [
-                Constant(arg.literal, (), arg) if isinstance(arg, NumberOperand) else arg
-                for arg in args
-            ]
-        )
-        given = tuple([arg.values for arg in literals])
-        found = inferred_values.result_of(op, *given)
-        if found.is_fill:
-            numbers = [k for k, arg in enumerate(args) if arg is not literals[k]]
-            if not any([arg.shape for arg in args]):
-                return Map(op, literals, found)
-            stay = [k for k in numbers if inferred_values.is_kept(op, given, k, found)]
-            chosen = [arg if k in stay else literals[k] for k, arg in enumerate(args)]
-            return Map(op, tuple(chosen), found, bool(stay))
-    return Map(op, args, found or inferred_values.result_of(op, *[arg.values for arg in args]))
+    found = inferred_values.result_of(op, *[arg.values for arg in args])
+    if is_dense or found.is_fill or not any([arg.values.is_fill for arg in args]):
+        return Map(op, args, found)
+    literals = tuple(map(_as_literal, args))
+    given = tuple([arg.values for arg in literals])
+    known = inferred_values.result_of(op, *given)
+    if not known.is_fill:
+        return Map(op, args, found)
+    numbers = [k for k, arg in enumerate(args) if arg is not literals[k]]
+    numbers = numbers if any([arg.shape for arg in args]) else []
+    stay = [k for k in numbers if inferred_values.is_kept(op, given, k, known)]
+    chosen = [args[k] if k in stay else arg for k, arg in enumerate(literals)]
+    return Map(op, tuple(chosen), known, bool(stay))
 
 
 def converted(arg: Expression, to: Type) -> Expression:

@@ -20,9 +20,7 @@ from finchlang.array.inferred_values import unknown_values
 from finchlang.array.operands import as_expression, operands
 from finchlang.array.plan import levels_at
 from finchlang.array.promotion import broadcast_shapes, normalized_axes, normalized_axis
-from finchlang.array.reshaping import broadcast_to, reshape, reshaped, with_axes
-from finchlang.array.to_program import Lowering, lowers
-from finchlang.levels.element import typed_literal
+from finchlang.array.reshaping import broadcast_to, raveled, reshape, reshaped, with_axes
 from finchlang.levels.level import level_of
 from finchlang.syntax import nodes as ast, types
 from finchlang.tensors.adopt import as_tensor
@@ -42,8 +40,6 @@ class IndexedPart(lazy.Expression):
     other arguments are the lists of coordinates, in order of modes. `numbers` are the coordinates of
     integers, and the first and last ones of slices, from 1."""
 
-    __slots__ = ("kinds", "numbers", "places")
-
     def __init__(
         self,
         args: tuple[lazy.Expression, ...],
@@ -56,23 +52,21 @@ class IndexedPart(lazy.Expression):
         self.shape, self.values = shape, args[0].values
         self.static = IndexedPart, kinds, places, len(shape)
 
-
-@lowers(IndexedPart)
-def _part(to: Lowering, node: IndexedPart, indices: tuple[ast.Node, ...]) -> ast.Node:
-    arg, *lists = node.args
-    numbers, others = (to.number(node, k) for k in range(len(node.numbers))), iter(lists)
-    own: list[ast.Node] = []
-    for kind, place in zip(node.kinds, node.places, strict=True):
-        index = ONE if place is None else indices[place]
-        if kind == AT:
-            index = next(numbers)
-        elif kind == LISTED:
-            index = to.value(next(others), (index,))
-        elif kind != ALL:
-            step = None if kind == WINDOW else ast.Literal(kind[1])
-            index = Wrapped("window", ast.Extent(next(numbers), next(numbers), step), index)
-        own.append(index)
-    return to.value(arg, tuple(own))
+    def lower(self, to: Any, indices: tuple[ast.Node, ...]) -> ast.Node:
+        arg, *lists = self.args
+        numbers, others = (to.number(self, k) for k in range(len(self.numbers))), iter(lists)
+        own: list[ast.Node] = []
+        for kind, place in zip(self.kinds, self.places, strict=True):
+            index = ONE if place is None else indices[place]
+            if kind == AT:
+                index = next(numbers)
+            elif kind == LISTED:
+                index = to.value(next(others), (index,))
+            elif kind != ALL:
+                step = None if kind == WINDOW else ast.Literal(kind[1])
+                index = Wrapped("window", ast.Extent(next(numbers), next(numbers), step), index)
+            own.append(index)
+        return to.value(arg, tuple(own))
 
 
 def getitem(x: Any, key: Any) -> lazy.Array:
@@ -287,7 +281,7 @@ def take(x: Any, indices: Any, /, *, axis: int | None = None) -> lazy.Array:
     Raises IndexError for a coordinate out of range."""
     arg = as_expression(x)
     if axis is None:
-        arg, axis = reshaped(arg, (math.prod(arg.shape),)), 0
+        arg, axis = raveled(arg), 0
     coordinates = np.asarray(todense(indices) if isinstance(indices, ArrayMethods) else indices)
     return along(lazy.Array(arg), {normalized_axis(axis, len(arg.shape)): coordinates})
 
@@ -358,23 +352,19 @@ def _spread(given: lazy.Array, keys: list[Any], shape: tuple[int, ...]) -> tuple
     order, masks, places = len(shape), list[Any](), dict[int, Any]()
     part, integers = list[int](), list[int]()
     for axis, (key, size) in enumerate(zip(keys, shape, strict=True)):
-        if isinstance(key, lazy.Array):
-            key = key.todense()
-        at = np.arange(size)[key]
-        inside, place = np.zeros(size, bool), np.zeros(size, np.int64)
-        inside[at] = True
-        if at.ndim:
-            place[at] = np.arange(at.size)
+        at = np.arange(size)[key.todense() if isinstance(key, lazy.Array) else key]
+        place = np.full(size, -1)
+        place[at] = np.arange(at.size).reshape(at.shape)
+        if not at.ndim:
+            integers.append(axis)
+        else:
             part.append(at.size)
             if np.array_equal(at, np.arange(size)):
                 continue
-            places[axis] = place
-        else:
-            integers.append(axis)
-        flags = as_expression(asarray(inside, fill_value=False))
-        masks.append(
-            lazy.Array(with_axes(flags, tuple(k for k in range(order) if k != axis), order))
-        )
+            places[axis] = np.maximum(place, 0)
+        flags = as_expression(asarray(place >= 0, fill_value=False))
+        others = tuple([k for k in range(order) if k != axis])
+        masks.append(lazy.Array(with_axes(flags, others, order)))
     values = broadcast_to(given, part).node
     if 0 in part:
         return None, None
@@ -390,16 +380,12 @@ def _spread(given: lazy.Array, keys: list[Any], shape: tuple[int, ...]) -> tuple
 class Position(lazy.Expression):
     """The coordinate of each element in one mode, from 0."""
 
-    __slots__ = ("axis",)
-
     def __init__(self, shape: tuple[int, ...], axis: int):
         self.shape, self.axis, self.args = shape, axis, ()
         self.values, self.static = unknown_values(types.Int64), (Position, axis)
 
-
-@lowers(Position)
-def _position(to: Lowering, node: Position, indices: tuple[ast.Node, ...]) -> ast.Node:
-    return ast.Call(ast.Variable("-"), (value(indices[node.axis]), ONE))
+    def lower(self, to: Any, indices: tuple[ast.Node, ...]) -> ast.Node:
+        return ast.Call(ast.Variable("-"), (value(indices[self.axis]), ONE))
 
 
 def argmin(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> lazy.Array:
@@ -423,7 +409,7 @@ def _place(op: str, x: Any, axis: Any, keepdims: bool) -> lazy.Array:
     over = axes
     if axis is None and isinstance(arg, lazy.Leaf) and arg.values.is_fill:
         # a run of fills is one step, whatever the order of the modes in storage
-        arg, over = reshaped(arg, (math.prod(arg.shape),)), (0,)
+        arg, over = raveled(arg), (0,)
     _, result = _least(op, arg, over)
     if arg.values.type.is_float:  # NaN is neither less nor greater than another
         result = lazy.apply("ifelse", *_least("maxby", lazy.apply("isnan", arg), over), result)
@@ -435,13 +421,12 @@ def _least(
 ) -> tuple[lazy.Expression, lazy.Expression]:
     """The first least element by `op` over these axes, and its place in row-major order."""
     values, stride = arg, 1
-    places: lazy.Expression = lazy.Constant(typed_literal(0, types.Int64))
+    places: lazy.Expression = lazy.constant(0, types.Int64)
     for k in reversed(axes):
         own: lazy.Expression = Position(values.shape, k)
         if k != axes[-1]:
-            own = lazy.apply(
-                "+", lazy.apply("*", own, lazy.Constant(typed_literal(stride, types.Int64))), places
-            )
+            scaled = lazy.apply("*", own, lazy.constant(stride, types.Int64))
+            own = lazy.apply("+", scaled, places)
         stride *= arg.shape[k]
         pair = types.pair_of(values.values.type, types.Int64)
         found = lazy.Reduce(op, lazy.Map("=>", (values, own), unknown_values(pair)), (k,))

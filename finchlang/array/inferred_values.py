@@ -10,12 +10,11 @@ from finchlang.algebra.laws import folding, identity_of
 from finchlang.algebra.simplify import simplify
 from finchlang.base.errors import FinchError
 from finchlang.base.records import record
-from finchlang.levels.element import typed_literal
 from finchlang.levels.level import level_of
 from finchlang.operators.operator import wrong_count
 from finchlang.operators.operator_table import operator
 from finchlang.syntax.nodes import Call, Literal, Node, Variable
-from finchlang.syntax.types import TYPES, Bool, Pair, PairType, Type
+from finchlang.syntax.types import TYPES, Bool, Int64, Pair, PairType, Type
 from finchlang.tensors.formats import Format
 
 
@@ -43,15 +42,23 @@ def values_of(fill: Literal, is_fill: bool) -> Values:
     return Values(TYPES[fill.type or ""], fill, is_fill)
 
 
+def literal_of(value: Any, type: Type) -> Literal:
+    """A number converted to a type."""
+    return Literal(type.wrap(value), type.name)
+
+
+def _known(value: Any, type: Type) -> Values:
+    return values_of(literal_of(value, type), True)
+
+
 def unknown_values(type: Type) -> Values:
     """The Values of a type without a known fill."""
-    zero = Pair(0, 0) if isinstance(type, PairType) else 0
-    return values_of(typed_literal(type.wrap(zero), type), False)
+    return values_of(literal_of(Pair(0, 0) if isinstance(type, PairType) else 0, type), False)
 
 
 @cache
 def values_of_number(type: Type) -> Values:
-    return Values(type, typed_literal(type.wrap(0), type), False, True)
+    return Values(type, literal_of(0, type), False, True)
 
 
 @record(eq=False, slots=True)
@@ -91,10 +98,8 @@ def reduced(op: Any, given: Values, count: int = 0) -> Values:
         return result_of(op, values_of(start, True), given)
     if row.repeated is None:
         return found
-    times = values_of(typed_literal(count, TYPES["Int64"]), True)
-    many = result_of(row.repeated, given, times).fill.value
-    many = values_of(typed_literal(given.type.wrap(many), given.type), True)
-    return result_of(op, values_of(start, True), many)
+    many = result_of(row.repeated, given, _known(count, Int64)).fill.value
+    return result_of(op, values_of(start, True), _known(many, given.type))
 
 
 @lru_cache(4096)
@@ -110,49 +115,39 @@ def result_of(op: Any, *args: Values) -> Values:
         result = type_of_node(call)
     except FinchError as error:
         raise TypeError(error.message) from None
-    if result is None:
+    if row is None or result is None:
         raise TypeError(f"there is no operator {op} of {len(args)} arguments")
     decided = simplify(call)
     is_fill = all([v.is_fill for v in args]) or isinstance(decided, Literal)
     if not isinstance(decided, Literal):
-        row = operator(call.op)
-        assert row is not None
         decided = folding(row, Call(call.op, tuple(v.fill for v in args)))
         is_fill = is_fill and decided is not None
     value = 0 if decided is None or decided.value is None else decided.value
-    return values_of(typed_literal(result.wrap(value), result), is_fill)
+    return values_of(literal_of(value, result), is_fill)
 
 
 def is_kept(op: Any, args: tuple[Values, ...], place: int, found: Values) -> bool:
     """Whether a number need not be known: the fill that the result of `op` has, `found`, is the same for
     another number, and for both signs of fills that are 0; and knowing it makes nothing quicker."""
 
-    def other(k: int, values: Values, value: Any) -> Values:
-        return result_of(op, *args[:k], _known(values.type, value), *args[k + 1 :])
-
-    number, row = args[place].fill.value, operator(op_node(op))
-    if row is None or number in row.quick:
+    type, number, row = args[place].type, args[place].fill.value, operator(op_node(op))
+    if row is None or number in row.quick or type is Bool:
         return False
-    near = [] if args[place].type is Bool else [number + 1, number - 1]
-    if not any([other(place, args[place], value) is found for value in near]):
-        return False
-    return is_even(op, args)
+    near = [_known(value, type) for value in (number + 1, number - 1)]
+    others = [result_of(op, *args[:place], one, *args[place + 1 :]) for one in near]
+    return found in others and is_even(op, args)
 
 
 def is_even(op: Any, args: tuple[Values, ...]) -> bool:
     """Whether the result of `op` is the same for both signs of fills that are 0: they are one fill."""
 
     def results(k: int, number: int) -> list[Any]:
-        known = [_known(values.type, number) for values in args]
+        known = [_known(number, values.type) for values in args]
         given = [v if v.is_fill else other for v, other in zip(args, known, strict=True)]
-        zeros = [_known(args[k].type, zero) for zero in (0.0, -0.0)]
+        zeros = [_known(zero, args[k].type) for zero in (0.0, -0.0)]
         found = [result_of(op, *given[:k], zero, *given[k + 1 :]).fill.value for zero in zeros]
         return [value if value == value else None for value in found]
 
     zeros = [k for k, v in enumerate(args) if v.type.is_float and v.is_fill and not v.fill.value]
     pairs = [results(k, number) for k in zeros for number in (1, -1)]
     return all([one == other for one, other in pairs])
-
-
-def _known(type: Type, value: Any) -> Values:
-    return values_of(typed_literal(type.wrap(value), type), True)

@@ -74,13 +74,3 @@ def finfo(type: Any, /) -> Any:
 def iinfo(type: Any, /) -> Any:
     """NumPy's `iinfo` of an integer type, or of that of an array."""
     return np.iinfo(getattr(type, "dtype", type))
-
-
-def size_of(x: Any) -> int:
-    """The number of elements (`x.size`)."""
-    return int(np.prod(x.shape, dtype=np.int64))
-
-
-def device_of(x: Any) -> str:
-    """Always "cpu" (`x.device`)."""
-    return "cpu"

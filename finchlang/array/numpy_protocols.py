@@ -17,7 +17,7 @@ import numpy as np
 
 import finchlang.array as namespace
 from finchlang.array.compute import bytes_of, compute, dense_array, todense
-from finchlang.array.elementwise import ALIASES, map_elements
+from finchlang.array.elementwise import ALIASES, by_ufunc
 from finchlang.array.expression import Array, Leaf
 from finchlang.array.indexing import NOT_CHANGED, getitem, setitem  # noqa: F401
 from finchlang.array.linalg import dense_operands
@@ -112,19 +112,17 @@ def _of_ufunc(ufunc: np.ufunc, method: str, inputs: Any, keywords: dict[str, Any
         return _called(function, inputs, given)
     if name == "divmod" and not given:
         return namespace.divmod(*inputs)
-    is_ours = ALIASES.get(name, name) in namespace.__all__ or namespace.elementwise.is_operator(
-        name
-    )
-    if given.keys() - {"dtype"} or ufunc.nout > 1 or not is_ours:
+    function = by_ufunc(name)
+    if given.keys() - {"dtype"} or ufunc.nout > 1 or function is None:
         return NotImplemented
-    result = map_elements(ufunc, *inputs)
+    result = function(*inputs)
     if "dtype" not in given:
         return result
     dtype = np.dtype(given["dtype"])
     if not np.can_cast(result.dtype, dtype, "same_kind"):
         raise TypeError(f"a result of {result.dtype} is not cast to {dtype}: `astype` converts it")
     if not {types[-1] for types in ufunc.types} <= {*"?O"}:  # no test: it is computed in that type
-        result = map_elements(ufunc, *[namespace.astype(x, dtype) for x in inputs])
+        result = function(*[namespace.astype(x, dtype) for x in inputs])
     return namespace.astype(result, dtype)
 
 
@@ -339,6 +337,16 @@ def rmatvec(x: Any, vector: Any) -> np.ndarray:
 
 
 # ------------------------------------------------------------------------------------------ memory
+
+
+def size_of(x: Any) -> int:
+    """The number of elements (`x.size`)."""
+    return math.prod(x.shape)
+
+
+def device_of(x: Any) -> str:
+    """Always "cpu" (`x.device`)."""
+    return "cpu"
 
 
 def nbytes(x: Any) -> int:

@@ -12,7 +12,7 @@ from finchlang.algebra.absence import Absence, Where, either
 from finchlang.algebra.costs import is_full
 from finchlang.algebra.expression_types import Names, annotate
 from finchlang.algebra.laws import is_value
-from finchlang.array.cost import Counts, OperandEntries, PlaceCounts, full_levels
+from finchlang.array.cost import Counts, OperandEntries, bits, full_levels, place_counts
 from finchlang.array.inferred_values import Values, stored_of
 from finchlang.base.records import record
 from finchlang.levels.element import Element
@@ -167,19 +167,17 @@ class LoopNest:
     @cached_property
     def operands(self) -> list[OperandEntries]:
         """How the reads are stored."""
-        bits = {index: k for k, index in enumerate(self.indices)}
         found = []
         for read in self.reads:
-            order = tuple(dict.fromkeys([bits[index] for index in read.own]))
-            dense = sum([1 << k for k in order if read.is_dense_at(self.indices[k])])
-            mask = sum([1 << k for k in order])
-            found.append(OperandEntries(mask, read.stored, read.is_sparse, order, dense))
+            order = tuple(dict.fromkeys(map(self.indices.index, read.own)))
+            dense = bits(k for k in order if read.is_dense_at(self.indices[k]))
+            found.append(OperandEntries(bits(order), read.stored, read.is_sparse, order, dense))
         return found
 
     def counts(self, followed: frozenset[int] = frozenset()) -> Counts:
         """What is expected of loops, with reads that are looked up, by number."""
-        places = PlaceCounts([float(self.extents[index]) for index in self.indices])
-        kept = sum([1 << k for k, index in enumerate(self.indices) if index in self.kept])
+        places = place_counts([float(self.extents[index]) for index in self.indices])
+        kept = bits(map(self.indices.index, self.kept))
         every = (1 << len(self.indices)) - 1
         return Counts(places, self.operands, self.absent, kept, followed, every)
 

@@ -72,16 +72,25 @@ def count_nonzero(x: Any, /, axis: Any = None, keepdims: bool = False) -> Array:
 
 def mean(x: Any, /, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Array:
     """The mean over some axes, or all; of integers in float64 unless a type is given."""
-    arg = _float(x, dtype)
-    return Array(_mean(arg, normalized_axes(axis, len(arg.shape)), keepdims))
+    return Array(_mean(_float(x, dtype), axis, keepdims))
 
 
 def var(
-    x: Any, /, axis: Any = None, correction: float = 0.0, keepdims: bool = False, **numpy: Any
+    x: Any,
+    /,
+    axis: Any = None,
+    correction: float = 0.0,
+    keepdims: bool = False,
+    *,
+    dtype: Any = None,
+    ddof: float | None = None,
 ) -> Array:
     """The variance over some axes, or all: the sum of squared deviations, divided by the number of elements
     less the `correction` (NumPy's `ddof`)."""
-    return Array(_var(x, axis, numpy.pop("ddof", correction), keepdims, **numpy))
+    arg = _float(x, dtype)
+    rest = apply("-", arg, _mean(arg, axis, True))
+    less = correction if ddof is None else ddof
+    return Array(_mean(apply("*", rest, rest), axis, keepdims, less))
 
 
 def std(
@@ -89,14 +98,6 @@ def std(
 ) -> Array:
     """The standard deviation over some axes, or all: the square root of `var`."""
     return Array(apply("sqrt", var(x, axis, correction, keepdims, **numpy).node))
-
-
-def _var(x: Any, axis: Any, correction: float, keepdims: bool, dtype: Any = None) -> Expression:
-    arg = _float(x, dtype)
-    axes = normalized_axes(axis, len(arg.shape))
-    mean = _mean(arg, axes, True)
-    rest = apply("-", arg, mean)
-    return _mean(apply("*", rest, rest), axes, keepdims, correction)
 
 
 def _float(x: Any, dtype: Any) -> Expression:
@@ -107,9 +108,10 @@ def _float(x: Any, dtype: Any) -> Expression:
     return converted(arg, wanted)
 
 
-def _mean(arg: Expression, axes: Any, keepdims: bool, correction: float = 0) -> Expression:
+def _mean(arg: Expression, axis: Any, keepdims: bool, correction: float = 0) -> Expression:
+    axes, order = normalized_axes(axis, len(arg.shape)), len(arg.shape)
     found = _divided(reduced("+", arg, axes, False), _count(arg, axes) - correction)
-    return with_axes(found, axes, len(arg.shape)) if keepdims and axes else found
+    return with_axes(found, axes, order) if keepdims and axes else found
 
 
 def _divided(arg: Expression, count: float) -> Expression:

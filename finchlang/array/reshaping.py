@@ -16,7 +16,6 @@ from finchlang.algebra.program_context import ONE, call
 from finchlang.array import expression as lazy
 from finchlang.array.operands import as_expression
 from finchlang.array.promotion import broadcast_shapes, listed, normalized_axes, normalized_axis
-from finchlang.array.to_program import Lowering, lowers
 from finchlang.syntax.nodes import Node
 
 __all__ = ["broadcast_arrays", "broadcast_to", "expand_dims", "matrix_transpose", "moveaxis"]
@@ -40,10 +39,9 @@ transpose = permute_dims  # under NumPy's name
 
 def matrix_transpose(x: Any, /) -> lazy.Array:
     """The last two axes exchanged. Raises ValueError for fewer than two dimensions."""
-    order = len(x.shape)
-    if order < 2:
+    if len(x.shape) < 2:
         raise ValueError("a matrix has at least two dimensions")
-    return permute_dims(x, (*range(order - 2), order - 1, order - 2))
+    return swapaxes(x, -2, -1)
 
 
 def moveaxis(x: Any, source: Any, destination: Any, /) -> lazy.Array:
@@ -135,22 +133,33 @@ def divided(index: Node, sizes: Sequence[Node]) -> list[Node]:
     return [index, *reversed(found)]
 
 
-@lowers(lazy.Reshape)
-def _reshape(to: Lowering, node: lazy.Reshape, indices: tuple[Node, ...]) -> Node:
-    (arg,) = node.args
-    own: list[Node] = [ONE] * len(arg.shape)
-    for modes, places in node.groups:
-        flat = joined([indices[k] for k in places], [to.size(node, k) for k in places])
-        parts = divided(flat, [to.size(arg, k) for k in modes])
-        for mode, part in zip(modes, parts, strict=True):
-            own[mode] = part
-    return to.value(arg, tuple(own))
+#: modes of the argument, and the modes of the result with the same elements in row-major order
+Group = tuple[tuple[int, ...], tuple[int, ...]]
+
+
+class Reshape(lazy.Expression):
+    """The argument's elements in row-major order in another shape. Each `Group` is reshaped by itself; a
+    mode of size 1 is in none."""
+
+    def __init__(self, arg: lazy.Expression, groups: tuple[Group, ...], shape: tuple[int, ...]):
+        self.args, self.groups, self.shape, self.values = (arg,), groups, shape, arg.values
+        self.static = Reshape, groups, len(shape)
+
+    def lower(self, to: Any, indices: tuple[Node, ...]) -> Node:
+        (arg,) = self.args
+        own: list[Node] = [ONE] * len(arg.shape)
+        for modes, places in self.groups:
+            flat = joined([indices[k] for k in places], [to.size(self, k) for k in places])
+            parts = divided(flat, [to.size(arg, k) for k in modes])
+            for mode, part in zip(modes, parts, strict=True):
+                own[mode] = part
+        return to.value(arg, tuple(own))
 
 
 def reshaped(arg: lazy.Expression, shape: tuple[int, ...]) -> lazy.Expression:
     """`arg` in another shape with as many elements: a NumPy array by NumPy if that needs no copy, a View if
     only modes of size 1 change, else a Reshape. Raises ValueError for an axis that is too large."""
-    if isinstance(arg, lazy.Reshape):
+    if isinstance(arg, Reshape):
         (arg,) = arg.args
     if arg.shape == shape:
         return arg
@@ -165,13 +174,13 @@ def reshaped(arg: lazy.Expression, shape: tuple[int, ...]) -> lazy.Expression:
     if all([len(modes) == len(places) == 1 for modes, places in groups]):
         found = {mode: place for (mode,), (place,) in groups}
         return lazy.View(arg, tuple([found.get(k) for k in range(len(arg.shape))]), shape)
-    return lazy.Reshape(arg, groups, shape)
+    return Reshape(arg, groups, shape)
 
 
-def _groups(old: tuple[int, ...], new: tuple[int, ...]) -> tuple[lazy.Group, ...]:
+def _groups(old: tuple[int, ...], new: tuple[int, ...]) -> tuple[Group, ...]:
     """The smallest groups of modes that are reshaped by themselves; modes of size 1 are in none."""
     modes, places = ([k for k, size in enumerate(s) if size != 1] for s in (old, new))
-    found: list[lazy.Group] = []
+    found: list[Group] = []
     while modes:
         m, n = old[modes[0]], new[places[0]]
         first = second = 1
@@ -233,3 +242,8 @@ def _wanted(old: tuple[int, ...], shape: tuple[int, ...]) -> tuple[int, ...]:
 def ravel(x: Any, /, order: str = "C") -> lazy.Array:
     """All elements as a vector, in row-major order (column-major with `order="F"`)."""
     return reshape(x, -1, order=order)
+
+
+def raveled(arg: lazy.Expression) -> lazy.Expression:
+    """All elements as a vector, in row-major order."""
+    return reshaped(arg, (math.prod(arg.shape),))

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
 from typing import Any, cast
 
 from finchlang.algebra import index_map
@@ -13,6 +12,7 @@ from finchlang.algebra.absence import NEVER, Where
 from finchlang.algebra.laws import identity_of
 from finchlang.algebra.program_context import ONE, PERMISSIVE, call
 from finchlang.array import expression as lazy
+from finchlang.array.expression import plain
 from finchlang.array.inferred_values import op_node, values_of
 from finchlang.array.logical.fills import with_numbers
 from finchlang.array.logical.form import Place
@@ -21,7 +21,7 @@ from finchlang.array.logical.stats import entries_of
 from finchlang.array.plan import LoopNest, Plan, Read, absence_of, is_path, loops_of, planned
 from finchlang.base.records import record
 from finchlang.levels.level import level_of
-from finchlang.operators.operator_table import AND, DIFFERS, NOT, OR, SELECT, operator
+from finchlang.operators.operator_table import NOT, operator
 from finchlang.syntax import nodes as ast, traversal as trees, types
 from finchlang.tensors.formats import Format
 
@@ -95,8 +95,7 @@ class Lowering:
     def __init__(
         self, graph: Graph, is_dense: bool, reorder: str, is_wide: bool = False, frees: bool = True
     ):
-        self.number_of, self.is_dense, self.reorder = graph.add, is_dense, reorder
-        self.is_wide = is_wide
+        self.number_of, self.is_dense, self.is_wide = graph.add, is_dense, is_wide
         self.frees = frees  # whether results may be computed with other fills
         self.planner = LogicalPlanner(graph, reorder)
         self.nests: list[_Nest] = []
@@ -126,7 +125,7 @@ class Lowering:
         if number in self.tensors:
             name, format = self.tensors[number]
             return self.read(name, format, self.expected[name], indices, True)
-        return LOWERINGS[type(node)](self, node, indices)
+        return node.lower(self, indices)
 
     def read(
         self, name: str, format: Any, stored: float, indices: Indices, is_made: bool = False
@@ -142,8 +141,11 @@ class Lowering:
             return found
         return ast.Call(op_node("coalesce"), (found, plain(level_of(format).fill)))
 
-    def operand(self, node: lazy.Leaf) -> str:
-        return self.operands.setdefault(self.number_of(node), f"x{len(self.operands)}")
+    def operand(self, node: lazy.Leaf, indices: Indices) -> ast.Node:
+        """The element of an operand."""
+        self.has_sparse = self.has_sparse or node.values.is_fill
+        name = self.operands.setdefault(self.number_of(node), f"x{len(self.operands)}")
+        return self.read(name, node.static.format, entries_of(node.value), indices)
 
     def name_of(self, node: lazy.Expression) -> str | None:
         """The name of an operand or a number, if the program has it."""
@@ -180,8 +182,8 @@ class Lowering:
             reduced, op, start = (), ast.Variable("initwrite"), node.values.fill
         letters = [_NAMES[k] if k < len(_NAMES) else f"i{k + 1}" for k in range(len(arg.shape))]
         own = tuple(map(ast.Index, letters))
-        lower = LOWERINGS[type(node)]  # not `value`, which would read the tensor being made
-        value = self.value(arg, own) if arg is not node else lower(self, node, own)
+        # not by `value`, which would read the tensor being made
+        value = self.value(arg, own) if arg is not node else node.lower(self, own)
         trees.check_depth(value)  # before functions that recurse into it
         # lowering may have dropped an access, and with it the extent of an index
         self._loops.covered &= {n for n in trees.walk(value) if isinstance(n, ast.Index)}
@@ -372,83 +374,3 @@ def _without_fills(node: lazy.Expression, value: ast.Node, target: Any, op: ast.
         if then == fill:
             return ast.Sieve(ast.Call(NOT, (condition,)), ast.Assign(target, op, otherwise))
     return ast.Assign(target, op, value)
-
-
-def plain(literal: ast.Literal) -> ast.Literal:
-    """A literal without its type where that is the type it has when written without."""
-    own = literal.type in ("Bool", "Int64", "Float64")
-    return ast.Literal(literal.value) if own else literal
-
-
-#: by the class of a node, the function that gives its element at indices; modules that add a node add it
-LOWERINGS: dict[type[lazy.Expression], Callable[[Lowering, Any, Indices], ast.Node]] = {}
-
-
-def lowers(kind: type[lazy.Expression]) -> Callable[[Any], Any]:
-    """A decorator that registers the function which lowers nodes of a class."""
-
-    def add(function: Any) -> Any:
-        LOWERINGS[kind] = function
-        return function
-
-    return add
-
-
-@lowers(lazy.Leaf)
-def _leaf(to: Lowering, node: lazy.Leaf, indices: Indices) -> ast.Node:
-    to.has_sparse = to.has_sparse or node.values.is_fill
-    return to.read(to.operand(node), node.static.format, entries_of(node.value), indices)
-
-
-@lowers(lazy.Count)
-@lowers(lazy.NumberOperand)
-def _number(to: Lowering, node: lazy.NumberOperand, indices: Indices) -> ast.Node:
-    return to.number(node)
-
-
-@lowers(lazy.Size)
-def _size(to: Lowering, node: lazy.Size, indices: Indices) -> ast.Node:
-    return to.size_at(node.place)
-
-
-@lowers(lazy.Constant)
-def _constant(to: Lowering, node: lazy.Constant, indices: Indices) -> ast.Node:
-    return plain(node.values.fill)
-
-
-@lowers(lazy.Map)
-def _map(to: Lowering, node: lazy.Map, indices: Indices) -> ast.Node:
-    """With limits, the result is its fill where all operands are, before any number is seen."""
-    parts = [to.value(arg, indices if arg.shape else ()) for arg in node.args]
-    value = ast.Call(op_node(node.op), tuple(parts))
-    if not node.has_limits:
-        return value
-    tests = [
-        _differs(part, plain(arg.values.fill))
-        for arg, part in zip(node.args, parts, strict=True)
-        if arg.shape and arg.values.is_fill
-    ]
-    if not tests:
-        return value
-    fill, condition = plain(node.values.fill), reduce(lambda a, b: ast.Call(OR, (a, b)), tests)
-    if fill.value is False:
-        return ast.Call(AND, (condition, value))
-    return ast.Call(SELECT, (condition, value, fill))
-
-
-def _differs(value: ast.Node, fill: ast.Literal) -> ast.Node:
-    if fill.value != fill.value:
-        return ast.Call(NOT, (ast.Call(op_node("isnan"), (value,)),))
-    return ast.Call(DIFFERS, (value, fill))
-
-
-@lowers(lazy.Reversed)
-@lowers(lazy.Reduce)
-def _stored(to: Lowering, node: lazy.Expression, indices: Indices) -> ast.Node:
-    to.tensor(node)
-    return to.value(node, indices)
-
-
-@lowers(lazy.View)
-def _view(to: Lowering, node: lazy.View, indices: Indices) -> ast.Node:
-    return to.value(node.args[0], node.read_at(indices, ONE))

@@ -17,17 +17,11 @@ NameOf = Callable[[Expression], str | None]
 
 class Described:
     """What was decided for one form, as text once operands have names: the division `best`, as written,
-    the next best, and `notes` of what was not allowed, or not weighed."""
+    and `notes` of what was not allowed, or not weighed."""
 
-    def __init__(
-        self,
-        form: SumProduct,
-        best: PlannedNest,
-        written: PlannedNest,
-        other: PlannedNest | None,
-    ):
+    def __init__(self, form: SumProduct, best: PlannedNest, written: PlannedNest):
         self.factors, self.scalars = list(form.factors), list(form.scalars)
-        self.form, self.best, self.written, self.other = form, best, written, other
+        self.form, self.best, self.written = form, best, written
         self.notes, self.letters = list[str](), dict[int, str]()
         #: what it costs multiplied out, if it was
         self.multiplied = 0.0
@@ -35,16 +29,13 @@ class Described:
     @property
     def is_choice(self) -> bool:
         """Whether there is something to tell."""
-        is_other = self.best.cost < self.written.cost or self.other is not None
-        return is_other or bool(self.notes) or self.multiplied > 0
+        return self.best.cost < self.written.cost or bool(self.notes) or self.multiplied > 0
 
     def text(self, name_of: NameOf) -> str:
         whole = f"{self.nest(self.best, name_of, 't')}: {self.best.cost:.2g} steps"
         whole += f", {self.best.entries:.2g} entries"
         if self.best.cost < self.written.cost:
             whole += f"; as written {self.written.cost:.2g}"
-        if self.other is not None:
-            whole += f"; next {self.nest(self.other, name_of, 't')}: {self.other.cost:.2g}"
         if self.multiplied:
             whole = f"multiplied out, {self.multiplied:.2g} steps, not {whole}"
         return "; ".join(dict.fromkeys([whole, *self.notes]))
@@ -65,12 +56,12 @@ class Described:
     def named(self, name: str, labels: Labels) -> str:
         """A name at labels, which get letters in the order in which they are met."""
         known = self.letters
-        names = ["1" if k is None else known.setdefault(k, _letter(len(known))) for k in labels]
+        for k in labels:
+            if k is not None and k not in known:
+                letter, round = "ijklmnopqrstuvwxyz"[len(known) % 18], len(known) // 18
+                known[k] = f"{letter}{round or ''}"
+        names = ["1" if k is None else known[k] for k in labels]
         return f"{name}[{', '.join(names)}]"
-
-
-def _letter(k: int) -> str:
-    return "ijklmnopqrstuvwxyz"[k % 18] + (str(k // 18) if k > 17 else "")
 
 
 def _shown(expr: Expression, name_of: NameOf, depth: int = 4) -> str:

@@ -12,7 +12,6 @@ from finchlang.algebra.laws import identity_of
 from finchlang.array import expression as lazy
 from finchlang.array.inferred_values import is_even, op_node
 from finchlang.array.logical.form import Place
-from finchlang.levels.element import typed_literal
 from finchlang.operators.operator_table import DIFFERS, SELECT, operator
 from finchlang.syntax.types import Float64, Int64
 from finchlang.tensors.formats import modes_of
@@ -21,18 +20,19 @@ from finchlang.tensors.formats import modes_of
 WORTH = 0.5
 #: for each mode of a node, which of the whole array it is; None where it has size 1
 Modes = tuple[int | None, ...]
-#: the rest and the body of a node (see `FillsApart`), and what is sparse in it, by its id and modes
-Split = tuple[lazy.Expression | None, lazy.Expression, dict[tuple[int, Modes], lazy.Expression]]
+#: the rest and the body of a node (see `FillsApart`), and what is sparse in it, with its modes
+Split = tuple[lazy.Expression | None, lazy.Expression, dict[tuple[lazy.Expression, Modes], None]]
 
 
 class Planner(Protocol):
-    """`place` finds where the size of a node's mode comes from, `part` is the expected part of the places
-    where a node is not its fill."""
+    """`place` finds where the size of a node's mode comes from, `places_of` those of all modes; `part` is
+    the expected part of the places where a node is not its fill."""
 
     is_choice: bool
 
     def part(self, node: lazy.Expression) -> float: ...
     def place(self, node: lazy.Expression, mode: int) -> Place: ...
+    def places_of(self, node: lazy.Expression) -> list[Place]: ...
 
 
 def is_other(node: lazy.Expression) -> lazy.Expression:
@@ -66,32 +66,29 @@ class FillsApart:
     def __init__(self, planner: Planner, arg: lazy.Expression, axes: Sequence[int]):
         self.planner, self.arg, self.axes = planner, arg, {*axes}
         self.kept = [k for k in range(len(arg.shape)) if k not in self.axes]
-        self._known: dict[tuple[int, Modes], Split] = {}
+        self._known: dict[tuple[lazy.Expression, Modes], Split] = {}
         self.rest, self.body, self.sparse = self.split(arg, tuple(range(len(arg.shape))))
 
     @property
     def is_inside(self) -> bool:
         """Whether the axes are the innermost modes of all that is sparse."""
-        places = [(node, modes) for (_, modes), node in self.sparse.items()]
-        own = [(node, {k for k, m in enumerate(at) if m in self.axes}) for node, at in places]
+        own = [(node, {k for k, m in enumerate(at) if m in self.axes}) for node, at in self.sparse]
         return bool(own) and all([len(k) == len(self.axes) and is_inside(n, k) for n, k in own])
 
     @property
     def is_other(self) -> lazy.Expression | None:
         """Where something is not at its fill; None if nothing is sparse."""
-        places = [self.planner.place(self.arg, k) for k in range(len(self.arg.shape))]
+        places = self.planner.places_of(self.arg)
         found: list[lazy.Expression] = [
-            lazy.View(is_other(node), modes, self.arg.shape, places)
-            for (_, modes), node in self.sparse.items()
+            lazy.View(is_other(node), modes, self.arg.shape, places) for node, modes in self.sparse
         ]
         return reduce(lambda a, b: lazy.apply("||", a, b), found) if found else None
 
     def split(self, node: lazy.Expression, modes: Modes) -> Split:
         """The rest and the body of a node with these modes, and what is sparse in it."""
-        key = id(node), modes
-        if key not in self._known:
-            self._known[key] = self._split(node, modes)
-        return self._known[key]
+        if (node, modes) not in self._known:
+            self._known[node, modes] = self._split(node, modes)
+        return self._known[node, modes]
 
     def _split(self, node: lazy.Expression, modes: Modes) -> Split:
         if not node.shape:
@@ -105,8 +102,7 @@ class FillsApart:
             (arg,) = node.args
             rest, body, sparse = self.split(arg, node.read_at(modes, None))
             if body is not arg:
-                places = [self.planner.place(node, k) for k in range(len(node.shape))]
-                node = lazy.View(body, node.places, node.shape, places)
+                node = lazy.View(body, node.places, node.shape, self.planner.places_of(node))
             return rest, node, sparse
         if isinstance(node, lazy.Map):
             args = [freed(node, arg) for arg in node.args]
@@ -117,9 +113,9 @@ class FillsApart:
             if (is_new or is_full) and None not in rests and is_even(node.op, values):
                 rest = lazy.apply(node.op, *rests, is_dense=True)
                 body = lazy.apply(node.op, *bodies, is_dense=True) if is_new else node
-                return rest, body, {k: v for sparse in found for k, v in sparse.items()}
+                return rest, body, dict.fromkeys(place for sparse in found for place in sparse)
         if node.values.is_fill:
-            return lazy.Constant(node.values.fill), node, {(id(node), modes): node}
+            return lazy.Constant(node.values.fill), node, {(node, modes): None}
         return None, node, {}
 
 
@@ -161,7 +157,7 @@ def reduced_apart(planner: Planner, node: lazy.Reduce) -> lazy.Expression:
         count = reduce(lambda a, b: lazy.apply("*", a, b), sizes)
     else:
         rest, body, where = lazy.Constant(arg.values.fill), arg, is_other(arg)
-        count = lazy.Constant(typed_literal(prod([arg.shape[k] for k in node.axes]), Int64))
+        count = lazy.constant(prod([arg.shape[k] for k in node.axes]), Int64)
     some = lazy.apply(SELECT.name, where, body, lazy.Constant(unit))
     others = lazy.Reduce(op, some, node.axes)
     counted = lazy.Reduce("+", lazy.converted(where, Int64), node.axes)
@@ -181,7 +177,7 @@ def reduced_apart(planner: Planner, node: lazy.Reduce) -> lazy.Expression:
         and isfinite(rest.values.fill.value)
     ):
         return found
-    return of(SELECT.name, of(">", fills, lazy.Constant(typed_literal(0, Int64))), found, others)
+    return of(SELECT.name, of(">", fills, lazy.constant(0, Int64)), found, others)
 
 
 # -------------------------------------------------------------------------------- results
@@ -209,7 +205,7 @@ def with_numbers(planner: Planner, node: lazy.Map, is_dense: bool) -> tuple[lazy
         return node, False
     if type.bits < 64 or type.kind not in STANDS_IN:
         return node, False
-    other = lazy.Constant(typed_literal(STANDS_IN[type.kind], type))
+    other = lazy.constant(STANDS_IN[type.kind], type)
     row = operator(op_node(node.op))
     arms = [
         other if freed(node, a) is not a and a.values.fill.value == fill else a for a in node.args

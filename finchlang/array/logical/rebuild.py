@@ -17,7 +17,6 @@ from finchlang.array.logical.divide import MOST, Division, PlannedNest
 from finchlang.array.logical.fills import WORTH, is_other, reduced_apart
 from finchlang.array.logical.form import Factor, Labels, Place, SumProduct, form_of, product_of
 from finchlang.array.logical.stats import Statistics, annihilates
-from finchlang.levels.element import typed_literal
 from finchlang.operators.operator import Operator
 from finchlang.operators.operator_table import SELECT, operator, referred
 
@@ -55,7 +54,7 @@ class LogicalPlanner:
         self.uses = self.uses_in(graph.roots)
         self.expansions, self.depth, self.is_spent = EXPANSIONS, 0, False
         self.parts: set[int] = set()  # what is made by nests inside of others
-        self.sums: dict[int, bool] = {}
+        self.sums: dict[lazy.Expression, bool] = {}
         self.planned: dict[int, lazy.Expression] = {}
         self.parted: dict[int, lazy.Expression] = {}
         self.is_choice = False
@@ -196,10 +195,8 @@ class LogicalPlanner:
         division = Division(form, stored, numbers)
         written, best = division.as_written(form.written), division.best()
         self.is_choice = self.is_choice or len(form.factors) > 1
-        others = [nest for nest in division.complete if best.cost < nest.cost != written.cost]
-        other = min(others, key=lambda nest: nest.cost, default=None)
         chosen = best if best.cost <= costs.GAIN * written.cost or is_masked else written
-        told = Described(form, best, written, other)
+        told = Described(form, best, written)
         if division.choices > MOST:
             told.notes.append(f"after {MOST} choices no more divisions are weighed")
         found, cost = self.built(chosen, form, told, form.scalars)
@@ -261,17 +258,16 @@ class LogicalPlanner:
         without its sums, as 1 / 0, might not be the fill."""
         row, places = operator(op_node(form.times)), self.places_of(node)
         assert row is not None and row.identity is not None
-        one = lazy.Constant(typed_literal(row.identity.value(form.type), form.type))
+        one = lazy.constant(row.identity.value(form.type), form.type)
         own = tuple([labels.index(label) for label in mask.labels])
         view = lazy.View(is_other(mask.expr), own, node.shape, places)
         return lazy.apply(SELECT.name, view, node, one)
 
     def has_sum(self, node: lazy.Expression) -> bool:
         """Whether there is a reduction in a node."""
-        number = self.number(node)
-        if number not in self.sums:
-            self.sums[number] = isinstance(node, lazy.Reduce) or any(map(self.has_sum, node.args))
-        return self.sums[number]
+        if node not in self.sums:
+            self.sums[node] = isinstance(node, lazy.Reduce) or any(map(self.has_sum, node.args))
+        return self.sums[node]
 
     def within(self, node: lazy.Expression, labels: Labels, mask: Factor) -> lazy.Expression:
         """A node with the reductions in it taken only where a mask stores something."""
@@ -296,9 +292,7 @@ class LogicalPlanner:
         unit = identity_of(node.op, type).value
         if row is None or row.identity is None or unit not in zeros or not row.commutative:
             return node
-        ends = (
-            lazy.Constant(typed_literal(value, type)) for value in (row.identity.value(type), unit)
-        )
+        ends = (lazy.constant(value, type) for value in (row.identity.value(type), unit))
         own = lazy.apply(SELECT.name, is_other(mask.expr), *ends)
         rest = iter(range(len(labels)))
         modes = [None if k in node.axes else next(rest) for k in range(len(arg.shape))]

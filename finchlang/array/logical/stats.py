@@ -10,7 +10,7 @@ import numpy as np
 
 from finchlang.algebra.costs import distinct
 from finchlang.array import expression as lazy
-from finchlang.array.cost import OperandEntries
+from finchlang.array.cost import OperandEntries, bits
 from finchlang.array.inferred_values import Values, result_of, unknown_values
 from finchlang.array.plan import levels_at
 from finchlang.tensors.tensor import SwizzledTensor, Tensor, body_of
@@ -40,28 +40,27 @@ def annihilates(times: Any, values: Values) -> bool:
 
 
 class Statistics:
-    """What expressions store. `parts` are by the id of a node, which is kept, so that no other gets it."""
+    """What expressions store."""
 
     def __init__(self) -> None:
-        self.parts: dict[int, tuple[float, lazy.Expression]] = {}
+        self.parts: dict[lazy.Expression, float] = {}
 
     def of_factor(
         self, expr: lazy.Expression, labels: Labels, sizes: list[int], times: Any
     ) -> OperandEntries:
         """The OperandEntries of a factor of a product by `times`, at labels of these sizes."""
         own = {label for label in labels if label is not None}
-        mask = sum([1 << label for label in own])
         is_sparse = annihilates(times, expr.values)
         part = self.part(expr) if is_sparse else 1.0
         order, dense = self.order(expr, labels)
         entries = part * prod([float(sizes[label]) for label in own])
-        return OperandEntries(mask, entries, is_sparse, order, dense)
+        return OperandEntries(bits(own), entries, is_sparse, order, dense)
 
     def part(self, node: lazy.Expression) -> float:
         """The expected part of the places of a node that differ from its fill."""
-        if id(node) not in self.parts:
-            self.parts[id(node)] = self._part(node), node
-        return self.parts[id(node)][0]
+        if node not in self.parts:
+            self.parts[node] = self._part(node)
+        return self.parts[node]
 
     def _part(self, node: lazy.Expression) -> float:
         if not node.values.is_fill:
@@ -94,7 +93,7 @@ class Statistics:
             levels = [(label, level) for label, level in places if label is not None]
             sparse = {label for label, level in levels if not level.is_dense}
             order = tuple(dict.fromkeys([label for label, _ in levels]))
-            return order, sum([1 << label for label in order if label not in sparse])
+            return order, bits(label for label in order if label not in sparse)
         if kind is lazy.View:
             return self.order(node.args[0], node.read_at(labels, None))  # type: ignore[attr-defined]
         if kind is lazy.Map:
