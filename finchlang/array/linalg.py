@@ -157,10 +157,7 @@ def norm(x: Any, /, ord: Any = None, axis: Any = None, keepdims: bool = False) -
         return vector_norm(x, axis=axes, keepdims=keepdims, ord=2 if ord is None else ord)
     if len(axes) != 2:
         raise ValueError(f"a norm is of one axis or of two, not of {len(axes)}")
-    if axes == (order - 2, order - 1):
-        return matrix_norm(x, keepdims=keepdims, ord=ord)
-    first, second = axis if axis is not None else axes  # rows and columns, in the order given
-    arg = asarray(x)
     kept = [k for k in range(order) if k not in axes]
-    found = matrix_norm(arg.transpose(*kept, first, second), ord=ord)
+    rows_columns = axes if axis is None else axis  # in the order given
+    found = matrix_norm(asarray(x).transpose(*kept, *rows_columns), ord=ord)
     return expand_dims(found, axis=axes) if keepdims else found

@@ -57,14 +57,13 @@ def levels_at(format: Format, indices: Sequence[Any]) -> list[tuple[Any, Level]]
 
 @record
 class Read:
-    """An access of a tensor: its format, the indices of its modes, how many entries it stores, or if it
-    `is_made` in another nest is expected to."""
+    """An access of a tensor: its format, the indices of its modes, how many entries it stores, or is
+    expected to."""
 
     format: Format
     indices: tuple[Node, ...]
     stored: float
     name: str
-    is_made: bool = False
 
     def levels(self) -> list[tuple[Node, Level]]:
         """The index of each mode with its level, the outermost first. A mode whose index map has several

@@ -124,16 +124,14 @@ class Lowering:
             self.tensor(node)
         if number in self.tensors:
             name, format = self.tensors[number]
-            return self.read(name, format, self.expected[name], indices, True)
+            return self.read(name, format, self.expected[name], indices)
         return node.lower(self, indices)
 
-    def read(
-        self, name: str, format: Any, stored: float, indices: Indices, is_made: bool = False
-    ) -> ast.Node:
+    def read(self, name: str, format: Any, stored: float, indices: Indices) -> ast.Node:
         """An access of a tensor of the kernel, noted for the planner; its fill if out of range."""
         own = tuple([index if is_path(index) else loops_of(index)[0] for index in indices])
         found = accessed(ast.Variable(name), indices)
-        self._loops.reads.append(Read(format, own, stored, name, is_made))
+        self._loops.reads.append(Read(format, own, stored, name))
         self._loops.accesses.append(found)
         if isinstance(found.tensor, ast.Variable):
             self._loops.covered |= {index for index in indices if isinstance(index, ast.Index)}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 
@@ -32,7 +32,7 @@ def read_npy(file: Path) -> np.ndarray:
     return array.astype(dtype.newbyteorder("="), copy=False)
 
 
-def write_npy(out: BinaryIO, tensor: AnyTensor, value: Any) -> None:
-    """Write `value` if it is a NumPy array, else `tensor` as a dense array."""
-    array = value if isinstance(value, np.ndarray) else tensor.to_numpy()
+def write_npy(out: BinaryIO, given: AnyTensor | np.ndarray) -> None:
+    """Write an array, or a tensor as a dense one."""
+    array = given if isinstance(given, np.ndarray) else given.to_numpy()
     np.save(out, array, allow_pickle=False)

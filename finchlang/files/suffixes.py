@@ -3,47 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from tokenize import TokenError
 from typing import Any
 
+import numpy as np
+
 from finchlang.base import paths
 from finchlang.base.errors import FinchError
-from finchlang.base.records import record
 from finchlang.files.binsparse import read_binsparse, write_binsparse
 from finchlang.files.matrix_market import read_mtx, write_mtx
 from finchlang.files.npy import read_npy, write_npy
 from finchlang.files.tns_ttx import read_tns, read_ttx, write_tns, write_ttx
 from finchlang.tensors.adopt import as_tensor
 
-
-@record
-class FileFormat:
-    """How files are read, and written: to an open file (or a folder), a tensor and what it is made of."""
-
-    read: Callable[[Path], Any]
-    write: Callable[[Any, Any, Any], None]
-    is_folder: bool = False
-
-
-def _binsparse(suffix: str) -> FileFormat:
-    return FileFormat(
-        read_binsparse,
-        lambda out, tensor, value: write_binsparse(out, tensor, suffix),
-        is_folder=suffix == ".zarr",
-    )
-
-
-#: the formats by suffix
-FORMATS: dict[str, FileFormat] = {
-    ".mtx": FileFormat(read_mtx, lambda out, tensor, value: write_mtx(out, tensor)),
-    ".tns": FileFormat(read_tns, lambda out, tensor, value: write_tns(out, tensor)),
-    ".ttx": FileFormat(read_ttx, lambda out, tensor, value: write_ttx(out, tensor)),
-    ".npy": FileFormat(read_npy, write_npy),
-    ".bsp.h5": _binsparse(".h5"),
-    ".bsp.hdf5": _binsparse(".h5"),
-    ".bsp.npz": _binsparse(".npz"),
-    ".bsp.zarr": _binsparse(".zarr"),
+#: how files are read, and an open file (or a folder) is written, by suffix
+FORMATS: dict[str, tuple[Callable[[Path], Any], Callable[[Any, Any], None]]] = {
+    ".mtx": (read_mtx, write_mtx),
+    ".tns": (read_tns, write_tns),
+    ".ttx": (read_ttx, write_ttx),
+    ".npy": (read_npy, write_npy),
+    ".bsp.h5": (read_binsparse, partial(write_binsparse, suffix=".h5")),
+    ".bsp.hdf5": (read_binsparse, partial(write_binsparse, suffix=".h5")),
+    ".bsp.npz": (read_binsparse, partial(write_binsparse, suffix=".npz")),
+    ".bsp.zarr": (read_binsparse, partial(write_binsparse, suffix=".zarr")),
 }
 
 
@@ -56,16 +40,15 @@ def fread(path: Any) -> Any:
     Raises FinchError "I/O", with the path, for a file that is damaged or cannot be read, "type" for complex
     numbers, "resource" for a tensor larger than the memory."""
     file = paths.checked_path(path, FORMATS)
-    format = _format(file)
     try:
         with paths.told("read", path):
-            if format.is_folder:
+            if file.suffix == ".zarr":
                 paths.check_folder(file)
             else:
                 paths.check_regular(file.stat().st_mode)
                 with open(file, "rb"):  # one message for all formats if it cannot be read
                     pass
-            return format.read(file)
+            return _format(file)[0](file)
     except (ValueError, OverflowError, EOFError, TypeError, SyntaxError, TokenError) as error:
         raise paths.failure("read", path, f"it is damaged: {error}") from None
 
@@ -82,10 +65,11 @@ def fwrite(path: Any, value: Any) -> None:
     tensor = as_tensor(value)
     if tensor is None:
         raise FinchError("type", "only tensors and arrays are written to files")
-    format = _format(file)
-    replace = paths.replace_folder if format.is_folder else paths.replace_file
-    replace(file, path, lambda out: format.write(out, tensor, value))
+    # an array is in a .npy file as it is
+    given = value if file.suffix == ".npy" and isinstance(value, np.ndarray) else tensor
+    replace = paths.replace_folder if file.suffix == ".zarr" else paths.replace_file
+    replace(file, path, lambda out: _format(file)[1](out, given))
 
 
-def _format(file: Path) -> FileFormat:
+def _format(file: Path) -> Any:
     return next(format for suffix, format in FORMATS.items() if file.name.endswith(suffix))

@@ -21,7 +21,7 @@ class Described:
 
     def __init__(self, form: SumProduct, best: PlannedNest, written: PlannedNest):
         self.factors, self.scalars = list(form.factors), list(form.scalars)
-        self.form, self.best, self.written = form, best, written
+        self.times, self.total, self.best, self.written = form.times, form.total, best, written
         self.notes, self.letters = list[str](), dict[int, str]()
         #: what it costs multiplied out, if it was
         self.multiplied = 0.0
@@ -49,8 +49,8 @@ class Described:
             else:
                 parts.append(f"({self.nest(part, name_of, 't')})")
         parts += [_shown(scalar, name_of) for scalar, _ in self.scalars if nest is self.best]
-        times = f" {pretty(op_node(self.form.times))} " if self.form.times else " "
-        total = f"{pretty(op_node(self.form.total))} " if self.form.total else ""
+        times = f" {pretty(op_node(self.times))} " if self.times else " "
+        total = f"{pretty(op_node(self.total))} " if self.total else ""
         return f"{self.named(name, nest.kept)} = {total}{times.join(parts)}"
 
     def named(self, name: str, labels: Labels) -> str:

@@ -27,26 +27,6 @@ class WrittenNest(NamedTuple):
     parts: list[Any]
 
 
-class SumProduct:
-    """`total` over all labels but those of the block `written` of the `times` of `factors`, and of
-    `scalars`, each with whether it divides. Labels are numbers; each has one of `sizes` and a Place.
-    `written` is the division into nests as the expression has it."""
-
-    def __init__(self, type: Type):
-        self.type = type
-        self.total: Any = None
-        self.times: Any = None
-        self.factors: list[Factor] = []
-        self.scalars: list[tuple[lazy.Expression, bool]] = []
-        self.sizes: list[int] = []
-        self.places: list[Place] = []
-        self.written = WrittenNest((), [])
-
-    @property
-    def kept(self) -> tuple[int, ...]:
-        return self.written.kept
-
-
 def distributes(times: Any, total: Any, type: Type) -> bool:
     """Whether `times` distributes over `total`, for values of a type, on both sides."""
     row, other = operator(op_node(times)), operator(op_node(total))
@@ -68,34 +48,45 @@ def product_of(node: lazy.Map) -> tuple[Any, bool]:
     return (node.op if not divides else group.reference), divides
 
 
-class Flattening:
-    """Finds the SumProduct of an expression. `is_whole(node)` says which nodes stay factors,
-    `place(node, mode)`
-    where a size comes from."""
+class SumProduct:
+    """An expression as `total` over all labels but those `kept` of the `times` of `factors`, and of
+    `scalars`, each with whether it divides. Labels are numbers; each has one of `sizes` and a Place.
+    `written` is the division into nests as the expression has it. `is_whole(node)` says which nodes stay
+    factors, `place(node, mode)` where a size comes from."""
 
     def __init__(self, root: lazy.Expression, is_whole: Any, place: Any):
-        self.is_whole, self.place, self.form = is_whole, place, SumProduct(root.values.type)
-        labels = tuple([self.label(root, k) for k in range(len(root.shape))])
-        self.form.written = WrittenNest(labels, [])
-        self.root = root
-        self.visit(root, labels, self.form.written, None)
+        self.root, self.is_whole, self.place, self.type = root, is_whole, place, root.values.type
+        self.total: Any = None
+        self.times: Any = None
+        self.factors: list[Factor] = []
+        self.scalars: list[tuple[lazy.Expression, bool]] = []
+        self.sizes: list[int] = []
+        self.places: list[Place] = []
+        self.kept = tuple([self.label(root, k) for k in range(len(root.shape))])
+        self.written = WrittenNest(self.kept, [])
+        self.visit(root, self.kept, self.written, None)
 
     def label(self, node: lazy.Expression, mode: int) -> int:
-        self.form.sizes.append(node.shape[mode])
-        self.form.places.append(self.place(node, mode))
-        return len(self.form.sizes) - 1
+        self.sizes.append(node.shape[mode])
+        self.places.append(self.place(node, mode))
+        return len(self.sizes) - 1
 
     def visit(self, node: lazy.Expression, labels: Labels, block: WrittenNest, to: Any) -> None:
         """Adds the factors of a node at labels, converted by the operator `to`, if any."""
-        kind = type(node)
+        type = self.type if to is None else to[1]
         if node is not self.root and self.is_whole(node):
             self.add(node, labels, block, to)
-        elif kind is lazy.View:
-            self.visit(node.args[0], node.read_at(labels, None), block, to)  # type: ignore[attr-defined]
-        elif kind is lazy.Reduce and self._takes_sum(node.op, node.args[0], to):  # type: ignore[attr-defined]
-            self.form.total = node.op  # type: ignore[attr-defined]
+        elif isinstance(node, lazy.View):
+            self.visit(node.args[0], node.read_at(labels, None), block, to)
+        elif (
+            isinstance(node, lazy.Reduce)
+            and self.total in (None, node.op)
+            and node.args[0].values.type is type
+            and (self.times is None or distributes(self.times, node.op, self.type))
+        ):
+            self.total = node.op
             self._reduce(node, labels, block, to)
-        elif kind is not lazy.Map or not self._product(node, labels, block, to):
+        elif not isinstance(node, lazy.Map) or not self._product(node, labels, block, to, type):
             self.add(node, labels, block, to)
 
     def _reduce(self, node: Any, labels: Labels, block: WrittenNest, to: Any) -> None:
@@ -105,40 +96,32 @@ class Flattening:
         )
         inner = WrittenNest(tuple([k for k in labels if k is not None]), [])
         # a reduction at the root, or of what is only viewed, is the same nest
-        if block.parts or self.form.written is not block or block.kept != inner.kept:
+        if block.parts or self.written is not block or block.kept != inner.kept:
             block.parts.append(inner)
             block = inner
         self.visit(arg, own, block, to)
 
-    def _takes_sum(self, op: Any, arg: lazy.Expression, to: Any) -> bool:
-        form = self.form
-        if form.total not in (None, op) or arg.values.type is not self._type(to, form.type):
-            return False
-        return form.times is None or distributes(form.times, op, form.type)
-
-    def _type(self, to: Any, type: Type) -> Type:
-        return type if to is None else to[1]
-
-    def _product(self, node: Any, labels: Labels, block: WrittenNest, to: Any) -> bool:
+    def _product(
+        self, node: lazy.Map, labels: Labels, block: WrittenNest, to: Any, type: Type
+    ) -> bool:
         """Adds the factors of a product, or of one that is converted; False if the node is none."""
-        form, type_, args = self.form, self._type(to, self.form.type), node.args
-        row = operator(op_node(node.op))
+        args, row = node.args, operator(op_node(node.op))
         keeps = None if row is None or to is not None else row.homomorphic
         if keeps is not None and keeps(args[0].values.type) and args[0].args:
             self.visit(args[0], labels, block, (node.op, args[0].values.type))
             return True
         op, divides = product_of(node)
-        if op is None or node.values.type is not type_ or form.times not in (None, op):
+        if op is None or self.times not in (None, op):
             return False
-        if any([arg.values.type is not type_ for arg in args]):
+        if any([part.values.type is not type for part in (node, *args)]):
             return False
-        if form.times is None and form.total is not None and not distributes(op, form.total, type_):
+        if self.times is None and self.total is not None and not distributes(op, self.total, type):
             return False
-        form.times = op
+        self.times = op
         for k, arg in enumerate(args):
             is_inverse = divides and k == 1
-            if not arg.shape and (is_inverse or type(arg) is not lazy.Reduce):
-                form.scalars.append((self._converted(arg, to), is_inverse))
+            if not arg.shape and (is_inverse or not isinstance(arg, lazy.Reduce)):
+                self.scalars.append((self._converted(arg, to), is_inverse))
             else:
                 self.visit(arg, labels if arg.shape else (), block, to)
         return True
@@ -149,16 +132,16 @@ class Flattening:
         return lazy.apply(to[0], node)
 
     def add(self, node: lazy.Expression, labels: Labels, block: WrittenNest, to: Any) -> None:
-        if not node.shape and type(node) is not lazy.Reduce:
-            self.form.scalars.append((self._converted(node, to), False))
+        if not node.shape and not isinstance(node, lazy.Reduce):
+            self.scalars.append((self._converted(node, to), False))
             return
-        block.parts.append(len(self.form.factors))
-        self.form.factors.append(Factor(self._converted(node, to), labels))
+        block.parts.append(len(self.factors))
+        self.factors.append(Factor(self._converted(node, to), labels))
 
 
 def form_of(root: lazy.Expression, is_whole: Any, place: Any) -> SumProduct | None:
     """The SumProduct of an expression; None if it is neither reduced nor a product."""
     if type(root) not in (lazy.Reduce, lazy.Map):
         return None
-    form = Flattening(root, is_whole, place).form
+    form = SumProduct(root, is_whole, place)
     return form if form.factors and (form.total is not None or form.times is not None) else None
