@@ -82,8 +82,9 @@ def _placing(make: Callable[[Any, list], Any]) -> Callable[[Any, list], Any]:
     return callback
 
 
-def syntax_error(message: str, span: Span | None, hint: str | None = None) -> FinchError:
-    return FinchError("syntax", message, span, hint)
+def syntax_error(message: str, at: Any, hint: str | None = None) -> FinchError:
+    """An error at a node or span."""
+    return FinchError("syntax", message, at.span if isinstance(at, ast.Node) else at, hint)
 
 
 @placed
@@ -116,9 +117,9 @@ class KernelBuilder:
         word = node.span.text if isinstance(node, ast.Literal) and node.span is not None else ""
         if word.isalpha():
             told = f"`{word}` is a constant of the language, and no name for another value"
-            raise syntax_error(told, node.span, "choose another name")
+            raise syntax_error(told, node, "choose another name")
         if not isinstance(node, ast.Variable):
-            raise syntax_error(message, node.span)
+            raise syntax_error(message, node)
         return node.name
 
     def operator(self, token: Token) -> ast.Variable:
@@ -168,7 +169,7 @@ class KernelBuilder:
         message = "`let T[i, j] = e` names indices here"
         indices = tuple(ast.Index(self.name(i, message), span=i.span) for i in target.indices)
         if len(set(indices)) < len(indices):
-            raise syntax_error("each of its indices has a name of its own", target.span)
+            raise syntax_error("each of its indices has a name of its own", target)
         return target.object, ast.Formula(indices, value, span=self.over(parts))  # type: ignore[return-value]
 
     def sieve(self, parts: list) -> ast.Node:
@@ -204,7 +205,7 @@ class KernelBuilder:
             if isinstance(target, ast.Call) and isinstance(target.op, ast.Variable):
                 hint = write(pretty(ast.Subscript(target.op, target.args)))
             message = "a kernel assigns to accesses like `x[i]` or `x[]`"
-            return syntax_error(message, target.span, hint)
+            return syntax_error(message, target, hint)
         name = target.name
         told = f"write `{name}[]`, where `{name} = Scalar(0.0)` is made before the kernel"
         is_scalar = re.search(rf"\b{name}\s*=\s*\w*Scalar\(", self.source.text) is not None
@@ -219,7 +220,7 @@ class KernelBuilder:
             hint += f"`{name} .= 0` resets a tensor"
             if isinstance(value, ast.Call) and getattr(value.op, "name", "") in _MAKERS:
                 hint = f"a kernel makes no tensors: write `{name} = {value.op.name}(...)` before it"  # type: ignore[attr-defined]
-        return syntax_error(f"a kernel assigns to accesses like `{name}[]`", target.span, hint)
+        return syntax_error(f"a kernel assigns to accesses like `{name}[]`", target, hint)
 
     def _user_operator(self, sign: Any) -> ast.Node:
         inner = str(sign)[2:-3]
@@ -229,13 +230,13 @@ class KernelBuilder:
         op = self.expression_at(inner, sign.line, sign.column + 2)
         if not isinstance(op, (ast.Variable, ast.Call)):
             hint = "write `<<min>>=`, `<<choose(0)>>=` or `<<+>>=`"
-            raise syntax_error(f"`{text}` is not an operator", op.span, hint)
+            raise syntax_error(f"`{text}` is not an operator", op, hint)
         return op
 
     def declare(self, parts: list) -> ast.Node:
         if not isinstance(parts[0], ast.Variable):
             hint = "a whole tensor is declared: `A .= 0`"
-            raise syntax_error("`.=` declares a tensor by its name", parts[0].span, hint)
+            raise syntax_error("`.=` declares a tensor by its name", parts[0], hint)
         return ast.Declare(parts[0], _found_later(parts[2]))
 
     def _declaration(self, tensor: ast.Variable, value: ast.Node) -> ast.Declare:
@@ -250,7 +251,7 @@ class KernelBuilder:
         tensor, init, *dims = nodes(parts)
         if not isinstance(tensor, ast.Variable):
             hint = "a whole tensor is declared: `A := 0(1:n)`"
-            raise syntax_error("a tensor is declared by its name", tensor.span, hint)
+            raise syntax_error("a tensor is declared by its name", tensor, hint)
         if any(isinstance(p, Token) and p.type == "NEG" for p in parts):
             init = ast.Literal(-init.value, init.type, span=init.span)  # type: ignore[attr-defined]
         return ast.Declare(tensor, init, tuple(dims))
@@ -274,7 +275,7 @@ class KernelBuilder:
         for result in results:
             if isinstance(result, ast.Subscript) and isinstance(result.object, ast.Variable):
                 hint = write(result.object.name)
-                raise syntax_error("a kernel returns whole tensors", result.span, hint)
+                raise syntax_error("a kernel returns whole tensors", result, hint)
             self.name(result, "a kernel returns tensors by name")
         return ast.Yield(results)  # type: ignore[arg-type]
 
@@ -300,7 +301,7 @@ class KernelBuilder:
             if name.name not in _SETTINGS or name.name in given:
                 what = "there twice" if name.name in given else "unknown"
                 hint = "write `@workspace C policy=hash capacity=4096`"
-                raise syntax_error(f"the setting `{name.name}` is {what}", name.span, hint)
+                raise syntax_error(f"the setting `{name.name}` is {what}", name, hint)
             given[name.name] = self.setting_of(name.name, value)
         span = self.at(parts[0]).to(settings[-1][1].span)
         return (ast.Policy(tensor, span=span, **given),)
@@ -314,7 +315,7 @@ class KernelBuilder:
             return self.name(value, "a policy is a name")
         number = value.value if isinstance(value, ast.Literal) else None
         if type(number) is not int or number < 1:
-            raise syntax_error("a capacity is a whole number of at least 1", value.span)
+            raise syntax_error("a capacity is a whole number of at least 1", value)
         return number
 
     def schedule(self, parts: list) -> tuple[ast.Node, ...]:
@@ -350,7 +351,7 @@ class KernelBuilder:
         for node in trees.walk(program):
             if isinstance(node, ast.Yield) and not any(node is s for s in statements[-1:]):
                 hint = "it hands back tensors when all loops are done"
-                raise syntax_error("`return` is the last statement of a kernel", node.span, hint)
+                raise syntax_error("`return` is the last statement of a kernel", node, hint)
         return _statement(program, frozenset())
 
 
@@ -391,7 +392,7 @@ def _extent(node: ast.Node, bound: frozenset[str], is_slice: bool = False) -> as
     if not isinstance(node, ast.Range):
         return node if isinstance(node, ast.Dimensionless) else expression(node, bound)
     if node.step is not None and not is_slice:
-        raise syntax_error("a range in a kernel has no step", node.span)
+        raise syntax_error("a range in a kernel has no step", node)
     start, stop = expression(node.start, bound), expression(node.stop, bound)
     step = None if node.step is None else expression(node.step, bound)
     return ast.Extent(start, stop, step, span=node.span)
@@ -407,7 +408,7 @@ def _no_step(loop: ast.Loop) -> FinchError:
         f"({pretty(steps)})({i})" if n == ast.Variable(i) else pretty(n) for n in used.indices
     ]
     hint = f"a slice has one: loop over `_`, with `{pretty(used.object)}[{', '.join(sliced)}]`"
-    return syntax_error("a range in a kernel has no step", steps.span, hint)
+    return syntax_error("a range in a kernel has no step", steps, hint)
 
 
 def expression(node: ast.Node, bound: frozenset[str]) -> Any:
@@ -416,7 +417,7 @@ def expression(node: ast.Node, bound: frozenset[str]) -> Any:
             return node
         case ast.Variable("end"):
             hint = "give the size, as in `x[size(x, 1)]`"
-            raise syntax_error("`end` is not an index in a kernel", node.span, hint)
+            raise syntax_error("`end` is not an index in a kernel", node, hint)
         case ast.Variable(name):
             return ast.Index(name, span=node.span) if name in bound else node
         case ast.Typed(ast.Variable(name)) | ast.Mode(ast.Variable(name)):
@@ -425,9 +426,9 @@ def expression(node: ast.Node, bound: frozenset[str]) -> Any:
                 what = "a tensor has a mode" if is_mode else "`::` types a number"
                 hint = f"how it is walked is written as `gallop({name})` or `walk({name})`"
                 message = f"{what}, and `{name}` is a loop's index here"
-                raise syntax_error(message, node.span, None if is_mode else hint)
+                raise syntax_error(message, node, None if is_mode else hint)
             if isinstance(node, ast.Typed) and named_type(node.kind) is None:
-                raise syntax_error(f"there is no type {node.kind}", node.span)
+                raise syntax_error(f"there is no type {node.kind}", node)
             return node
         case ast.Subscript():
             return _access(node, bound)
@@ -440,10 +441,10 @@ def expression(node: ast.Node, bound: frozenset[str]) -> Any:
             sign = "(a:b)" if isinstance(op, ast.Range) else getattr(op, "name", "")
             if isinstance(op, ast.Variable) and sign[0] == ".":
                 code = pretty(ast.Call(ast.Variable(sign[1:]), args))
-                raise syntax_error(f"`{sign}` is of whole arrays", node.span, write(code))
+                raise syntax_error(f"`{sign}` is of whole arrays", node, write(code))
             if len(args) != 1 and sign in (*PROTOCOLS, "(a:b)"):
                 message = f"the index modifier `{sign}` takes one index"
-                raise syntax_error(message, node.span, f"write `{sign}(i)`")
+                raise syntax_error(message, node, f"write `{sign}(i)`")
             is_window = op in (ast.Variable("window"), ast.Variable("slice"))
             args = tuple(_extent(a, bound, is_window) for a in args)
             if isinstance(op, ast.Range):
@@ -453,14 +454,14 @@ def expression(node: ast.Node, bound: frozenset[str]) -> Any:
             return ast.Call(op, args, span=node.span)
         case ast.Range():
             hint = "a range is the extent of a loop, an argument, or a window `(a:b)(i)`"
-            raise syntax_error("a range has no place here", node.span, hint)
+            raise syntax_error("a range has no place here", node, hint)
         case ast.Broadcast(op, args):
             code = pretty(ast.Call(op, args))
-            raise syntax_error("a call with a dot is of whole arrays", node.span, write(code))
+            raise syntax_error("a call with a dot is of whole arrays", node, write(code))
         case _:
             what = _NO_PLACE.get(type(node), "this")
             hint = "compute it in the script and use its name in the kernel"
-            raise syntax_error(f"{what} has no place in a kernel", node.span, hint)
+            raise syntax_error(f"{what} has no place in a kernel", node, hint)
 
 
 def _of_type(node: ast.Call, type: Type) -> ast.Node:
@@ -474,7 +475,7 @@ def _of_type(node: ast.Call, type: Type) -> ast.Node:
     hint = f"`round({type}, x)` and `sizeof({type})` take one"
     if name in ("convert", "typemax", "typemin"):
         hint = f"write `{type}(x)`" if args else f"name it in the script: `m = {name}({type})`"
-    raise syntax_error(f"a type has no place in `{name}`", where.span, hint)
+    raise syntax_error(f"a type has no place in `{name}`", where, hint)
 
 
 #: our names of the wrappers in Finch'25 Table 5, where their settings are a tuple
@@ -501,29 +502,29 @@ def _access(node: ast.Subscript, bound: frozenset[str]) -> ast.Access:
     if isinstance(tensor, ast.Variable):
         if tensor.name in bound:
             message = f"`{tensor.name}` is a loop's index here, not a tensor"
-            raise syntax_error(message, tensor.span)
+            raise syntax_error(message, tensor)
     elif isinstance(tensor, ast.Call):
         if tensor.op == ast.Variable("adjoint") and len(indices) == 2:
             turned = ast.Subscript(tensor.args[0], indices[::-1])
-            raise syntax_error("`'` is of whole matrices", node.span, write(pretty(turned)))
+            raise syntax_error("`'` is of whole matrices", node, write(pretty(turned)))
         if _is_of_elements(tensor):
             code = pretty(_of_entries(tensor, indices))
             code = f"({code})" if _SIGN.match(getattr(tensor.op, "name", "")) else code
             message = "an operator takes entries of tensors, and its value has no indices"
-            raise syntax_error(message, node.span, write(code))
+            raise syntax_error(message, node, write(code))
         tensor = expression(tensor, bound)
     elif isinstance(tensor, ast.Subscript):
         code = pretty(ast.Subscript(tensor.object, (*tensor.indices, *indices)))
-        raise syntax_error("all indices of an access stand together", node.span, write(code))
+        raise syntax_error("all indices of an access stand together", node, write(code))
     else:
         hint = "an access is written `A[i, j]`"
         if isinstance(tensor, (ast.Rows, ast.Numbers)):
             hint = "before the kernel give it a name, `w = [1.0, 2.0]`, and write `w[i]`"
-        raise syntax_error("only tensors and wrappers can be accessed", tensor.span, hint)
+        raise syntax_error("only tensors and wrappers can be accessed", tensor, hint)
     for index in indices:
         if isinstance(index, ast.Colon):
             hint = "a kernel computes element by element: write a loop over an index"
-            raise syntax_error("`:` is not an index of kernels", index.span, hint)
+            raise syntax_error("`:` is not an index of kernels", index, hint)
     return ast.Access(tensor, tuple(expression(i, bound) for i in indices), span=node.span)
 
 
@@ -546,14 +547,14 @@ def einsum_of(
                 case _:
                     hint = "a slice is a window of a name: `A[(2:3)(i), j]`"
                     message = "an index of `@einsum` is a name, a number or a window"
-                    raise syntax_error(message, index.span, hint)
+                    raise syntax_error(message, index, hint)
     for index in indices:
         if not isinstance(index, ast.Variable):
-            raise syntax_error("an index of the array that `@einsum` makes is a name", index.span)
+            raise syntax_error("an index of the array that `@einsum` makes is a name", index)
         bound.add(index.name)
     names = frozenset(bound)
     kept = tuple([expression(index, names) for index in indices])
     for k, index in enumerate(kept):
         if index in kept[:k]:
-            raise syntax_error(f"the index `{index.name}` is there twice", index.span)
+            raise syntax_error(f"the index `{index.name}` is there twice", index)
     return ast.Macro("einsum", (ast.Group(kept), op, expression(value, names)), span=span)

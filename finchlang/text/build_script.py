@@ -77,7 +77,7 @@ class Builder(KernelBuilder):
     def product(self, parts: list) -> ast.Node:
         """`2x`: a number directly before a name."""
         if isinstance(parts[2], ast.Range):
-            raise syntax_error("a range is no factor", parts[2].span)
+            raise syntax_error("a range is no factor", parts[2])
         sign = ast.Variable("*", span=parts[2].span)
         return ast.Call(sign, (parts[0], parts[2]))
 
@@ -92,7 +92,7 @@ class Builder(KernelBuilder):
         names = left.items if isinstance(left, ast.Group) else (left,)
         if isinstance(left, ast.Call) and left.op == ast.Variable("fun"):
             code = f"({', '.join(map(pretty, left.args))})"
-            raise syntax_error("a function without a name has none", left.span, write(code))
+            raise syntax_error("a function without a name has none", left, write(code))
         message = "the parameters of a function are names, as in `(x, y) -> x + y`"
         parameters = tuple(self.name(name, message) for name in names)
         return ast.Lambda(parameters, parts[2])
@@ -361,7 +361,7 @@ class Builder(KernelBuilder):
                 hint = f"`{target.span.text}` is a constant: take the line out"
             elif isinstance(target, ast.Group):
                 hint = "take the parts in two steps: `p, c = (1, 2), 3; a, b = p`"
-            raise syntax_error("this cannot be assigned to", target.span, hint)
+            raise syntax_error("this cannot be assigned to", target, hint)
 
     def function(self, parts: list) -> ast.Node:
         parameters = [p for p in parts if isinstance(p, tuple)]
@@ -398,7 +398,7 @@ class Builder(KernelBuilder):
                     name, index = pretty(call.op), pretty(node)
                     hint = write(f"{name} = {name}[(1:length({name})) .!= {index}]", span)
                 message = "a function's parameters are names, and an entry is in brackets"
-                raise syntax_error(message, call.span, hint)
+                raise syntax_error(message, call, hint)
             found.append((node.name, type, None))
         keywords = call.keywords if isinstance(call, ast.KeywordCall) else ()
         return [*found, *((name, None, given) for name, given in keywords)]
@@ -449,13 +449,13 @@ class Builder(KernelBuilder):
         word, call, value = parts[0], parts[1], parts[3]
         if not isinstance(call, ast.Call) or not isinstance(call.op, ast.Variable):
             hint = f"write `{word} f(x, y) = ...`"
-            raise syntax_error(f"`{word}` is about a call of a function", call.span, hint)
+            raise syntax_error(f"`{word}` is about a call of a function", call, hint)
         return ast.Macro(str(word)[1:], (call, value))
 
     def staged(self, parts: list) -> ast.Node:
         if parts[1] not in (ast.Literal(True), ast.Literal(False)):
             hint = "`@staged false` before a function or loop has it run kernel by kernel"
-            raise syntax_error("`@staged` is true or false", parts[1].span, hint)
+            raise syntax_error("`@staged` is true or false", parts[1], hint)
         return ast.Macro("staged", (parts[1],))
 
     def time(self, parts: list) -> ast.Node:
@@ -482,7 +482,7 @@ class Builder(KernelBuilder):
         if isinstance(target, ast.Variable):
             hint = write(f"{target.name}[]")
         if not isinstance(target, ast.Subscript):
-            raise syntax_error("this is no array with its indices", target.span, hint)
+            raise syntax_error("this is no array with its indices", target, hint)
         self.name(target.object, hint)
         op = sign[0] if len(sign) == 2 else self.assign([target, sign[0], value]).op  # type: ignore[attr-defined]
         made = einsum_of(target.indices, op, value, self.over(parts))

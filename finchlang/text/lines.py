@@ -145,7 +145,8 @@ class Pass:
             elif frames[-1].kind == "array" and self._new_element(previous, token, following):
                 before = "BLANK"
                 yield token.update(type="BLANK", value="")
-            token = self._refined(token, before, following, token.start_pos == previous.end_pos)
+            kind = self._kind(token, before, following, token.start_pos == previous.end_pos)
+            token = token if kind == token.type else token.update(type=kind)
             is_next = following is not None and following.start_pos == token.end_pos
             if token.type == "PREFIX_PLUS" and following == "+" and is_next:
                 raise Fault("`++` is no operator", token, "write `x += 1`")
@@ -177,40 +178,40 @@ class Pass:
         sign = token.type == "MINUS" or token == "+"
         return sign and following is not None and following.start_pos == token.end_pos
 
-    def _refined(self, token: Token, before: str, following: Token | None, adjacent: bool) -> Token:
-        """The token with the type that the grammar has for it in this place."""
+    def _kind(self, token: Token, before: str, following: Token | None, adjacent: bool) -> str:
+        """The type that the grammar has for a token in this place."""
         kind, frame = token.type, self.frames[-1]
         is_last = following is not None and following.type in ("COMMA", "RPAR")
         is_partial = kind == "COMPARE" and following is not None and following.type == "LPAR"
         if (is_last or is_partial) and before in ("LCALL", "COMMA") and kind in OPERATORS:
-            return token.update(type="OPERATOR")  # alone, or with its second operand
+            return "OPERATOR"  # alone, or with its second operand
         is_sized = self.is_declaring and before == "NUMBER"
         if kind in ("FOR", "IF") and frame.kind in (*BRACKETS, "array") and before in OPERAND_ENDS:
-            return token.update(type="EACH" if kind == "FOR" else "WHERE")
+            return "EACH" if kind == "FOR" else "WHERE"
         if token == "where" and token.line == self.laws and before in OPERAND_ENDS:
-            return token.update(type="WHERE")
+            return "WHERE"
         if kind == "END" and self.is_index:
-            return token.update(type="LAST")
+            return "LAST"
         if kind == "QUOTE" and adjacent and before in OPERAND_ENDS:
-            return token.update(type="TRANSPOSE")
+            return "TRANSPOSE"
         if kind == "LPAR" and adjacent and (before in CALLABLE_ENDS or is_sized):
-            return token.update(type="LCALL")
+            return "LCALL"
         if kind == "LBRACK" and adjacent and before in CALLABLE_ENDS:
-            return token.update(type="LSUB")
+            return "LSUB"
         if kind == "MINUS" and before not in OPERAND_ENDS:
-            return token.update(type="NEG")
+            return "NEG"
         is_base = following is not None and following.type == "POWER"
         is_least = token.replace("_", "") == str(1 << 63)
         if kind == "NUMBER" and before == "NEG" and is_least and not is_base:
-            return token.update(type="LEAST")
+            return "LEAST"
         if kind == "SUM_OP" and token == ".-" and before not in OPERAND_ENDS:
-            return token.update(type="DOT_PREFIX")
+            return "DOT_PREFIX"
         if kind == "SUM_OP" and token == "+" and before not in OPERAND_ENDS:
-            return token.update(type="PREFIX_PLUS")
+            return "PREFIX_PLUS"
         if kind == "COLON" and self.frames[-1].queries:
             self.frames[-1].queries -= 1
-            return token.update(type="ELSE_COLON")
-        return token
+            return "ELSE_COLON"
+        return kind
 
     @property
     def is_index(self) -> bool:

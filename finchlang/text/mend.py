@@ -56,17 +56,12 @@ def forms() -> tuple[ForeignForm, ...]:
 
 
 class Remedy(NamedTuple):
-    """What is wrong at `start` to `stop` of a line, a hint, and the code that stands in its place."""
+    """What is wrong at `start` to `stop` of a line, and a hint, perhaps with code in its place."""
 
     start: int
     stop: int
     reason: str
-    way: str | None
-    code: str | None = None
-
-
-def _written(start: int, stop: int, reason: str, code: str) -> Remedy:
-    return Remedy(start, stop, reason, f"write `{code}`", code)
+    hint: Hint | str | None
 
 
 def explained(error: FinchError, in_kernel: bool = False, rule: str = "script") -> FinchError:
@@ -83,15 +78,14 @@ def explained(error: FinchError, in_kernel: bool = False, rule: str = "script") 
     for line, at in places:
         for found in _forms_at(span.source, line, at, is_syntax, in_kernel):
             place = Span(span.source, line, found.start + 1, line, found.stop + 1)
-            if found.code is None:
-                return FinchError(error.kind, found.reason, place, found.way)
-            settled = settle(place, found.code, rule)
-            if settled is None or settled[1] == settled[0].text:
-                continue
-            where, code = settled
-            if (where, code) != (place, found.code):
-                return FinchError(error.kind, found.reason, where, write(code, where))
-            return FinchError(error.kind, found.reason, place, Hint(found.way or "", code, place))
+            hint = found.hint
+            if isinstance(hint, Hint):
+                settled = settle(place, hint.code, rule)
+                if settled is None or settled[1] == settled[0].text:
+                    continue
+                is_same, (where, code) = settled == (place, hint.code), settled
+                place, hint = where, Hint(hint, code, where) if is_same else write(code, where)
+            return FinchError(error.kind, found.reason, place, hint)
     if not is_syntax and (named := _foreign_name(span, in_kernel, rule)):
         return FinchError(error.kind, named.reason, named.span or span, named.hint)
     return error
@@ -158,7 +152,8 @@ def _forms_at(
             except FinchError:  # a part that does not parse
                 continue
             way = form.way and form.way.format(code=ours, **parts)
-            yield Remedy(start, stop, form.reason.format(**parts), way, ours)
+            hint = way if ours is None else Hint(way or "", ours)
+            yield Remedy(start, stop, form.reason.format(**parts), hint)
 
 
 def _ends(source: Source, *lines: int) -> list[tuple[int, int]]:
@@ -286,7 +281,7 @@ def _member(line: str, code: str, at: int, in_kernel: bool) -> Remedy | None:
             return _translated(start, stop, f"`{whole}` is no name here", whole, text, in_kernel)
         if name == "shape" and (size := re.match(r"\[(\d+)\]", code[end:])):
             ours = f"size({line[start : dot.start()]}, {int(size[1]) + 1})"
-            return _written(start, end + size.end(), "there is no member access", ours)
+            return Remedy(start, end + size.end(), "there is no member access", write(ours))
         stop = _other_bracket(code, end) + 1 if is_call else end
         inside = line[end + 1 : stop - 1].strip() if is_call else ""
         if is_package:
@@ -296,7 +291,7 @@ def _member(line: str, code: str, at: int, in_kernel: bool) -> Remedy | None:
             is_array = is_array and not re.fullmatch(r"[-.\d]*", inside)
             if is_array and re.fullmatch(NUMPY, code[start : dot.start()]):
                 text = f"{name}.({inside})" if is_call else name
-                return _written(start, stop, NO_PACKAGES, text)
+                return Remedy(start, stop, NO_PACKAGES, write(text))
             text = f"{name}({inside})" if is_call else name
             is_own = own in names.rows(in_kernel) and code.startswith(("np.", "numpy."), start)
             return _translated(start, stop, NO_PACKAGES, own if is_own else name, text, in_kernel)
@@ -309,8 +304,8 @@ def _member(line: str, code: str, at: int, in_kernel: bool) -> Remedy | None:
             return found
         maker = re.match(r"\w+(?=\()", code[start:])  # `svd(A).S`
         if maker and (way := names.way_of(maker[0], None, in_kernel)):
-            reason, hint = f"`{maker[0]}` is not a function here", str(way.hint)
-            return Remedy(start, start + maker.end(), reason, hint)
+            reason = f"`{maker[0]}` is not a function here"
+            return Remedy(start, start + maker.end(), reason, str(way.hint))
         told = f'no value has a part `{name}`; a dictionary `d` has `d["{name}"]`'
         return Remedy(start, stop, reason, told)
     return None
@@ -325,18 +320,15 @@ def _translated(
     except FinchError as error:
         if error.hint is not None and not isinstance(error.hint, Hint):  # of what is within
             return Remedy(start, stop, error.message, error.hint)
-        return _written(start, stop, reason, text)
-    if (of_axis := names.along_axis(call)) is not None:
-        return _written(start, stop, reason, of_axis)
+        return Remedy(start, stop, reason, write(text))
     called = call if isinstance(call, (ast.Call, ast.KeywordCall)) else None
-    way = names.way_of(name, called, in_kernel)
-    if way is None:
-        ours = names.text_of(names.ours_of(call, in_kernel))
-        return _written(start, stop, reason, ours)
-    if not isinstance(way.hint, Hint):
-        return Remedy(start, stop, reason, way.hint)
-    ours = way.hint.code if way.span else text.replace(name.split(".")[-1], way.hint.code, 1)
-    return _written(start, stop, reason, ours)
+    ours = names.along_axis(call)
+    if ours is None and (way := names.way_of(name, called, in_kernel)) is not None:
+        if not isinstance(way.hint, Hint):
+            return Remedy(start, stop, reason, way.hint)
+        code = way.hint.code
+        ours = code if way.span else text.replace(name.split(".")[-1], code, 1)
+    return Remedy(start, stop, reason, write(ours or names.text_of(names.ours_of(call, in_kernel))))
 
 
 # -------------------------------------------------------------------------------- names and calls

@@ -49,6 +49,8 @@ _CALLED = ast.Variable, Operation, Itself, ast.Call, ast.Access, ast.Subscript, 
 #: types of literals that are printed without their type
 _PLAIN = ("Bool", "Int64", "Float64")
 INDENT = "    "
+#: an expression as text, with how tightly it binds, if others can bind more tightly
+Written = str | tuple[str, int]
 
 
 def pretty(node: Any) -> str:
@@ -83,7 +85,8 @@ def expression_text(node: Any, level: int = ANY) -> str:
     write = EXPRESSIONS.get(type(node))
     if write is None:
         return str(node)
-    text, own = write(node)
+    made = write(node)
+    text, own = (made, ATOM) if isinstance(made, str) else made
     return f"({text})" if own < level else text
 
 
@@ -91,16 +94,16 @@ def listed(items: tuple[Any, ...]) -> str:
     return ", ".join(expression_text(i) for i in items)
 
 
-def _literal(node: ast.Literal) -> tuple[str, int]:
+def _literal(node: ast.Literal) -> Written:
     value, kind = node.value, node.type
     if isinstance(value, Pair):
         types = [None if t in _PLAIN else t for t in (kind or "")[5:-1].split(", ")]
         return _infix("=>", tuple(map(ast.Literal, value, types)))
     if kind is not None and kind.startswith("UInt"):
-        return f"0x{value:0{int(kind[4:]) // 4}x}", ATOM
+        return f"0x{value:0{int(kind[4:]) // 4}x}"
     text = _number(np.float32(value) if kind == "Float32" else value)
     if kind is not None:
-        return f"{kind}({text})", ATOM
+        return f"{kind}({text})"
     is_negative = type(value) in (int, float) and text.startswith("-")
     return text, PREFIX if is_negative else ATOM
 
@@ -115,7 +118,7 @@ def _number(value: Any) -> str:
     return str(value)
 
 
-def _call(node: ast.Call) -> tuple[str, int]:
+def _call(node: ast.Call) -> Written:
     name = node.op.name if isinstance(node.op, ast.Variable) else ""
     args = node.args
     if len(args) == 1 and name in ("-", "!", "~", ".-", ".!"):
@@ -130,7 +133,7 @@ def _call(node: ast.Call) -> tuple[str, int]:
     op = expression_text(node.op, ATOM)
     if not isinstance(node.op, _CALLED):
         op = f"({expression_text(node.op)})"
-    return f"{op}({listed(args)})", ATOM
+    return f"{op}({listed(args)})"
 
 
 def _infix(name: str, args: tuple[Any, ...]) -> tuple[str, int]:
@@ -151,11 +154,7 @@ def _range(node: ast.Range | ast.Extent) -> tuple[str, int]:
     return ":".join(expression_text(e, SUM) for e in ends), RANGE
 
 
-def _bracketed(tensor: Any, indices: tuple[Any, ...]) -> tuple[str, int]:
-    return f"{expression_text(tensor, ATOM)}[{listed(indices)}]", ATOM
-
-
-def _text(node: ast.Text) -> tuple[str, int]:
+def _text(node: ast.Text) -> str:
     pieces: list[str] = []
     for k, part in enumerate(node.parts):
         if isinstance(part, str):
@@ -165,73 +164,68 @@ def _text(node: ast.Text) -> tuple[str, int]:
         follows = isinstance(rest, str) and re.match(r"\w", rest)
         plain = isinstance(part, ast.Variable) and _NAME.match(part.name) and not follows
         pieces.append(f"${part.name}" if plain else f"$({expression_text(part)})")
-    return '"' + "".join(pieces) + '"', ATOM
+    return '"' + "".join(pieces) + '"'
 
 
-def _rows(node: ast.Rows) -> tuple[str, int]:
+def _rows(node: ast.Rows | ast.Numbers) -> str:
     if not node.is_matrix:
         between = "; " if len(node.rows) > 1 else ", "
-        return f"[{between.join(listed(row) for row in node.rows)}]", ATOM
+        return f"[{between.join(listed(row) for row in node.rows)}]"
     # in an array a blank separates elements, so that none may follow a prefix minus
     rows = (" ".join(expression_text(e) for e in row) for row in node.rows)
-    return "[" + "; ".join(rows) + "]", ATOM
+    return "[" + "; ".join(rows) + "]"
 
 
 def _named(values: tuple[tuple[str, Any], ...]) -> list[str]:
     return [f"{name} = {expression_text(value)}" for name, value in values]
 
 
-def _keyword_call(node: ast.KeywordCall) -> tuple[str, int]:
+def _keyword_call(node: ast.KeywordCall) -> str:
     arguments = ", ".join([expression_text(a) for a in node.args] + _named(node.keywords))
-    return f"{expression_text(node.op, ATOM)}({arguments})", ATOM
+    return f"{expression_text(node.op, ATOM)}({arguments})"
 
 
 def _bound(names: tuple[str, ...]) -> str:
     return names[0] if len(names) == 1 else f"({', '.join(names)})"
 
 
-def _comprehension(node: ast.Comprehension) -> tuple[str, int]:
+def _comprehension(node: ast.Comprehension) -> str:
     rows = zip(node.names, node.iterables, strict=True)
     loops = [f"{_bound(names)} in {expression_text(iterable)}" for names, iterable in rows]
     each = ", ".join(loops) if node.is_grid else " for ".join(loops)
     condition = "" if node.condition is None else f" if {expression_text(node.condition)}"
-    return f"[{expression_text(node.value)} for {each}{condition}]", ATOM
+    return f"[{expression_text(node.value)} for {each}{condition}]"
 
 
-def macro_text(node: ast.Macro) -> tuple[str, int]:
+def macro_text(node: ast.Macro) -> str:
     between = " = " if node.name in ("case", "iterate") else " "
-    return f"@{node.name} {between.join(map(pretty, node.args))}".rstrip(), ATOM
+    return f"@{node.name} {between.join(map(pretty, node.args))}".rstrip()
 
 
-EXPRESSIONS: dict[type, Callable[[Any], tuple[str, int]]] = {
+EXPRESSIONS: dict[type, Callable[[Any], Written]] = {
     ast.Literal: _literal,
-    ast.Index: lambda n: (n.name, ATOM),
-    ast.Variable: lambda n: (n.name, ATOM),
-    Operation: lambda n: (n.name, ATOM),
-    Itself: lambda n: (n.name, ATOM),
-    ast.Value: lambda n: (str(n.expr), ATOM),
+    **dict.fromkeys((ast.Index, ast.Variable, Operation, Itself), lambda n: n.name),
+    ast.Value: lambda n: str(n.expr),
     ast.Extent: _range,
     ast.Range: _range,
-    ast.Dimensionless: lambda n: ("_", ATOM),
+    ast.Dimensionless: lambda n: "_",
     ast.Call: _call,
-    ast.Access: lambda n: _bracketed(n.tensor, n.indices),
-    ast.Subscript: lambda n: _bracketed(n.object, n.indices),
+    ast.Access: lambda n: f"{expression_text(n.tensor, ATOM)}[{listed(n.indices)}]",
+    ast.Subscript: lambda n: f"{expression_text(n.object, ATOM)}[{listed(n.indices)}]",
     ast.Text: _text,
     ast.Rows: _rows,
-    ast.Numbers: lambda n: _rows(
-        ast.Rows(tuple(tuple(map(ast.Literal, r)) for r in n.rows), n.is_matrix)
-    ),
-    ast.Group: lambda n: (f"({listed(n.items)}{',' * (len(n.items) == 1)})", ATOM),
-    ast.Typed: lambda n: (f"{n.name.name}::{n.kind}", ATOM),
-    ast.Mode: lambda n: (f"@mode({n.tensor.name})", ATOM),
-    ast.Splat: lambda n: (f"{expression_text(n.value)}...", ATOM),
-    ast.Colon: lambda n: (":", ATOM),
+    ast.Numbers: _rows,
+    ast.Group: lambda n: f"({listed(n.items)}{',' * (len(n.items) == 1)})",
+    ast.Typed: lambda n: f"{n.name.name}::{n.kind}",
+    ast.Mode: lambda n: f"@mode({n.tensor.name})",
+    ast.Splat: lambda n: f"{expression_text(n.value)}...",
+    ast.Colon: lambda n: ":",
     ast.KeywordCall: _keyword_call,
-    ast.Parametric: lambda n: (f"{n.name}{{{listed(n.parameters)}}}", ATOM),
+    ast.Parametric: lambda n: f"{n.name}{{{listed(n.parameters)}}}",
     ast.Macro: macro_text,
     ast.Lambda: lambda n: (f"{_bound(n.parameters)} -> " + "\n".join(nested(n.body)), ANY),
     ast.Comprehension: _comprehension,
-    ast.Broadcast: lambda n: (f"{expression_text(n.op, ATOM)}.({listed(n.args)})", ATOM),
+    ast.Broadcast: lambda n: f"{expression_text(n.op, ATOM)}.({listed(n.args)})",
 }
 
 _ASSIGNMENT_SIGNS = {op: sign for sign, op in ASSIGNMENTS.items()}
@@ -317,7 +311,7 @@ def _try(node: ast.Try) -> list[str]:
 def _time(node: ast.Macro) -> list[str]:
     if node.name in ("time", "elapsed", "show"):
         return _headed(f"@{node.name} ", node.args[0])
-    return [macro_text(node)[0]]
+    return [macro_text(node)]
 
 
 def _kernel(node: ast.KernelNode) -> list[str]:
