@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from fractions import Fraction
-from functools import cache
+from functools import cache, partial, reduce
 from math import factorial, inf, nan
 
 from finchlang.base.records import record
-from finchlang.host.construct import cast, compare, const, op
+from finchlang.host.construct import cast, const, op
 from finchlang.host.ir import Branch, Cell, Code, Expr, Residual, Set, Stmt, Var
 from finchlang.syntax.types import TYPES, Float64, Type
 
@@ -35,9 +35,6 @@ class FloatKind:
     def number(self, value: float | Fraction) -> Expr:
         return const(float(value), self.type)
 
-    def word(self, value: int) -> Expr:
-        return const(value, self.bits)
-
     def of(self, bits: Expr) -> Expr:
         """The float with these bits."""
         return op("reinterpret", bits, type=self.type)
@@ -47,7 +44,7 @@ class FloatKind:
 
     def power_of_two(self, biased: Expr) -> Expr:
         """2 to the power of an exponent less the bias."""
-        return self.of(op("shl", biased, const(self.fraction)))
+        return self.of(op("shl", biased, self.fraction))
 
     def parts(self, value: Fraction, width: int, count: int) -> list[Expr]:
         """`value` as a sum of floats, of which all but the last have `width` bits."""
@@ -71,27 +68,23 @@ FLOATS = {
 }
 
 
-def _exact(name: str) -> Callable[[Expr, Expr], Expr]:
-    return lambda a, b: op("exact", op(name, a, b))
+def apply(name: str, *args: Expr | float | Fraction) -> Expr:
+    """An operation, in which numbers are of the type of the last argument that is none."""
+    kind = [arg.type for arg in args if isinstance(arg, Expr)][-1]
+    return op(name, *(arg if isinstance(arg, Expr) else const(arg, kind) for arg in args))
+
+
+def _exact(name: str) -> Callable[..., Expr]:
+    return lambda a, b: op("exact", apply(name, a, b))
 
 
 add, sub, mul, div = map(_exact, ("add", "sub", "mul", "fdiv"))
+muladd, select = partial(apply, "muladd"), partial(apply, "select")
 
 
-def muladd(a: Expr, b: Expr, c: Expr) -> Expr:
-    return op("muladd", a, b, c)
-
-
-def select(condition: Expr, then: Expr, otherwise: Expr) -> Expr:
-    return op("select", condition, then, otherwise)
-
-
-def polynomial(x: Expr, coefficients: Sequence[Expr]) -> Expr:
+def polynomial(x: Expr, coefficients: Sequence[Fraction]) -> Expr:
     """The polynomial with these coefficients, that of the constant term first."""
-    *rest, value = coefficients
-    for coefficient in reversed(rest):
-        value = muladd(value, x, coefficient)
-    return value
+    return reduce(lambda value, c: muladd(value, x, c), reversed(coefficients))  # type: ignore
 
 
 def _shorter(series: Sequence[Fraction], top: Fraction, count: int) -> list[Fraction]:
@@ -111,16 +104,16 @@ def _shorter(series: Sequence[Fraction], top: Fraction, count: int) -> list[Frac
 
 def _between(x: Expr, low: float, high: float, k: FloatKind) -> Expr:
     """x, or the nearest end of an interval; NaN stays."""
-    x = select(compare("lt", x, k.number(low)), k.number(low), x)
-    return select(compare("gt", x, k.number(high)), k.number(high), x)
+    x = select(apply("lt", x, low), low, x)
+    return select(apply("gt", x, high), high, x)
 
 
 def _nearest(x: Expr, factor: Fraction, k: FloatKind) -> tuple[Expr, Expr]:
     """The whole number nearest to x * factor, as a float and as bits that wrap around: a large number with
     no bits for fractions is added, and subtracted again."""
     large = k.number(3 * 2.0 ** (k.fraction - 1))
-    moved = muladd(x, k.number(factor), large)
-    return sub(moved, large), op("sub", k.bits_of(moved), k.bits_of(large))
+    moved = muladd(x, factor, large)
+    return sub(moved, large), apply("sub", k.bits_of(moved), k.bits_of(large))
 
 
 def _reduced(x: Expr, k: FloatKind, rest: Expr | None = None) -> tuple[Expr, Expr]:
@@ -131,7 +124,7 @@ def _reduced(x: Expr, k: FloatKind, rest: Expr | None = None) -> tuple[Expr, Exp
     r = muladd(minus, low, muladd(minus, high, x))
     r = r if rest is None else add(r, rest)
     degree = 13 if k.fraction == 52 else 7
-    series = polynomial(r, [k.number(Fraction(1, factorial(j))) for j in range(2, degree + 1)])
+    series = polynomial(r, [Fraction(1, factorial(j)) for j in range(2, degree + 1)])
     return bits, muladd(mul(r, r), series, r)
 
 
@@ -142,26 +135,26 @@ def _ends(k: FloatKind) -> tuple[float, float]:
 
 def _scaled(x: Expr, n: Expr, k: FloatKind) -> Expr:
     """x * 2^n in two steps, of which the last may go over to 0 or an infinity."""
-    both = op("add", n, k.word(2 * k.bias))
-    half = op("shr", both, const(1))
-    return mul(mul(x, k.power_of_two(half)), k.power_of_two(op("sub", both, half)))
+    both = apply("add", n, 2 * k.bias)
+    half = op("shr", both, 1)
+    return mul(mul(x, k.power_of_two(half)), k.power_of_two(apply("sub", both, half)))
 
 
 def exp(k: FloatKind, x: Expr) -> Expr:
     n, less = _reduced(_between(x, *_ends(k), k), k)
-    return _scaled(add(less, k.number(1)), n, k)
+    return _scaled(add(less, 1), n, k)
 
 
 def _small(x: Expr, otherwise: Expr, k: FloatKind) -> Expr:
     """x where it is so small that f(x) = x, which keeps -0.0 and denormals."""
-    least = k.number(2.0 ** -(k.fraction + 2))
-    return select(compare("lt", op("abs", x), least), x, otherwise)
+    least = 2.0 ** -(k.fraction + 2)
+    return select(apply("lt", op("abs", x), least), x, otherwise)
 
 
 def _expm1(x: Expr, k: FloatKind) -> Expr:
     n, less = _reduced(_between(x, -float(k.fraction), (k.bias + 1.4) * 0.69315, k), k)
-    half = k.power_of_two(op("add", n, k.word(k.bias - 1)))  # 2^n itself may be too large
-    found = muladd(half, less, sub(half, k.number(0.5)))
+    half = k.power_of_two(apply("add", n, k.bias - 1))  # 2^n itself may be too large
+    found = muladd(half, less, sub(half, 0.5))
     return add(found, found)
 
 
@@ -171,44 +164,42 @@ def expm1(k: FloatKind, x: Expr) -> Expr:
 
 def tanh(k: FloatKind, x: Expr) -> Expr:
     """(1 - e^-2x) / (1 + e^-2x) for x >= 0."""
-    less = _expm1(mul(op("abs", x), k.number(-2)), k)
-    return _small(x, op("copysign", div(less, add(less, k.number(2))), x), k)
+    less = _expm1(mul(op("abs", x), -2), k)
+    return _small(x, op("copysign", div(less, add(less, 2)), x), k)
 
 
 def _divided(x: Expr, k: FloatKind) -> tuple[Expr, Expr]:
     """(k + bias, m) where x > 0 is 2^k * m, and m is from sqrt(1/2) to sqrt(2); k + bias as bits."""
     bits = k.bits_of(x)
     root = int(0.5**0.5 * 2.0 ** (k.fraction + 1)) - 2**k.fraction  # the fraction of sqrt(1/2)
-    up = k.word(2**k.fraction - root)  # what is added to carry into the exponent from sqrt(2) on
-    exponent = op("shr", op("add", bits, up), const(k.fraction))
-    less = op("sub", exponent, k.word(k.bias))
-    return exponent, k.of(op("sub", bits, op("shl", less, const(k.fraction))))
+    up = 2**k.fraction - root  # what is added to carry into the exponent from sqrt(2) on
+    exponent = op("shr", apply("add", bits, up), k.fraction)
+    less = apply("sub", exponent, k.bias)
+    return exponent, k.of(apply("sub", bits, op("shl", less, k.fraction)))
 
 
 def _whole(bits: Expr, bias: float, k: FloatKind) -> Expr:
     """A small whole number, given as bits, less `bias`."""
     one = 2.0**k.fraction
-    return sub(k.of(op("or", bits, k.bits_of(k.number(one)))), k.number(one + bias))
+    return sub(k.of(apply("or", bits, k.bits_of(k.number(one)))), one + bias)
 
 
 def _normal(x: Expr, k: FloatKind) -> tuple[Expr, Expr]:
     """x times a power of 2 where it is denormal, and the exponent's bias then."""
-    is_tiny = compare("lt", x, k.number(2.0 ** (1 - k.bias)))
+    is_tiny = apply("lt", x, 2.0 ** (1 - k.bias))
     shift = k.fraction + 2
-    return select(is_tiny, mul(x, k.number(2.0**shift)), x), select(
-        is_tiny, k.number(shift), k.number(0)
-    )
+    return select(is_tiny, mul(x, 2.0**shift), x), select(is_tiny, k.number(shift), k.number(0))
 
 
 def _log(m: Expr, exponent: Expr, error: Expr | None, k: FloatKind) -> Expr:
     """ln(m) + exponent * ln 2 + error, with ln(1 + f) = f - f^2/2 + s (f^2/2 + R(s^2)), s = f / (2 + f)."""
     high, low = k.parts(LN2, k.fraction // 2 + 6, 2)
-    f = sub(m, k.number(1))
-    s = div(f, add(f, k.number(2)))
-    z, half = mul(s, s), mul(mul(f, f), k.number(0.5))
+    f = sub(m, 1)
+    s = div(f, add(f, 2))
+    z, half = mul(s, s), mul(mul(f, f), 0.5)
     taylor = [Fraction(2, 2 * j + 3) for j in range(12)]
     short = _shorter(taylor, Fraction(295, 10_000), 7 if k.fraction == 52 else 3)
-    series = polynomial(z, [k.number(c) for c in short])
+    series = polynomial(z, short)
     rest = muladd(s, muladd(z, series, half), mul(exponent, low))
     rest = rest if error is None else add(rest, error)
     return muladd(exponent, high, sub(f, sub(half, rest)))
@@ -217,10 +208,10 @@ def _log(m: Expr, exponent: Expr, error: Expr | None, k: FloatKind) -> Expr:
 def _where_positive(u: Expr, found: Expr, k: FloatKind) -> Expr:
     """`found` where 0 < u < Inf, which is one comparison of bits; a logarithm is -Inf of 0, NaN below, and
     else u itself: u * Inf + Inf."""
-    infinity, before = k.number(inf), op("sub", k.bits_of(u), k.word(1))
-    is_inside = compare("lt", before, k.word(((2 * k.bias + 1) << k.fraction) - 1))
-    beyond = muladd(u, infinity, infinity)
-    beyond = select(compare("eq", u, k.number(0)), k.number(-inf), beyond)
+    before = apply("sub", k.bits_of(u), 1)
+    is_inside = apply("lt", before, ((2 * k.bias + 1) << k.fraction) - 1)
+    beyond = muladd(u, inf, inf)
+    beyond = select(apply("eq", u, 0), -inf, beyond)
     return select(is_inside, found, beyond)
 
 
@@ -232,16 +223,15 @@ def log(k: FloatKind, x: Expr) -> Expr:
 
 def log1p(k: FloatKind, x: Expr) -> Expr:
     """The logarithm of the rounded sum u = 1 + x, and for what the rounding took away the quotient by u."""
-    one = k.number(1)
-    u = add(x, one)
-    back = sub(u, one)
-    error = add(sub(one, sub(u, back)), sub(x, back))
+    u = add(x, 1)
+    back = sub(u, 1)
+    error = add(sub(1, sub(u, back)), sub(x, back))
     exponent, m = _divided(u, k)
     found = _log(m, _whole(exponent, k.bias, k), div(error, u), k)
     return _small(x, _where_positive(u, found, k), k)
 
 
-def _two(a: Expr, b: Expr) -> tuple[Expr, Expr]:
+def _two(a: Expr | int, b: Expr) -> tuple[Expr, Expr]:
     """a + b and what its rounding took away, where a is 0 or not smaller than b in size."""
     total = add(a, b)
     return total, sub(b, sub(total, a))
@@ -256,17 +246,16 @@ def _times(a: Expr, b: Expr) -> tuple[Expr, Expr]:
 def _log_in_two(m: Expr, exponent: Expr, k: FloatKind) -> tuple[Expr, Expr]:
     """ln(m) + exponent * ln 2 in two floats: ln(1 + f) = 2 (s + s^3 (1/3 + s^2/5 ...)), s = f / (2 + f)."""
     high, low = k.parts(LN2, k.fraction // 2 + 6, 2)
-    one = k.number(1)
-    f = sub(m, one)
-    under, under_low = _two(one, m)
-    inverse = div(one, under)
+    f = sub(m, 1)
+    under, under_low = _two(1, m)
+    inverse = div(1, under)
     s = mul(f, inverse)
     missing = muladd(op("neg", s), under_low, muladd(op("neg", s), under, f))
     s_low = mul(missing, inverse)
     z, z_low = _times(s, s)
     z_low = muladd(add(s, s), s_low, z_low)
     terms = 13 if k.fraction == 52 else 6
-    tail = polynomial(z, [k.number(Fraction(1, 2 * j + 1)) for j in range(2, terms)])
+    tail = polynomial(z, [Fraction(1, 2 * j + 1) for j in range(2, terms)])
     third, third_low = k.parts(Fraction(1, 3), k.fraction + 1, 2)
     w, w_low = _two(third, mul(z, tail))
     v, v_low = _times(z, w)
@@ -281,26 +270,25 @@ def _log_in_two(m: Expr, exponent: Expr, k: FloatKind) -> tuple[Expr, Expr]:
 
 def power(k: FloatKind, x: Expr, y: Expr) -> Expr:
     """e^(y ln |x|), with the logarithm and the product in two floats, and the sign of an odd power."""
-    zero, one, infinity = k.number(0), k.number(1), k.number(inf)
     size = op("abs", x)
     normal, shift = _normal(size, k)
     biased, m = _divided(normal, k)
     ln, ln_low = _log_in_two(m, sub(_whole(biased, k.bias, k), shift), k)
     ln = _where_positive(size, ln, k)
     product, low = _times(y, ln)
-    is_inside = compare("lt", op("abs", product), k.number(_ends(k)[1] * 1.2))
-    low = select(is_inside, muladd(y, ln_low, low), zero)
+    is_inside = apply("lt", op("abs", product), _ends(k)[1] * 1.2)
+    low = select(is_inside, muladd(y, ln_low, low), 0)
     n, less = _reduced(_between(product, *_ends(k), k), k, low)
-    found = _scaled(add(less, one), n, k)
-    is_whole = compare("eq", op("trunc", y), y)
-    half = mul(y, k.number(0.5))
-    is_odd = op("and", is_whole, compare("ne", op("trunc", half), half))
+    found = _scaled(add(less, 1), n, k)
+    is_whole = apply("eq", op("trunc", y), y)
+    half = mul(y, 0.5)
+    is_odd = apply("and", is_whole, apply("ne", op("trunc", half), half))
     found = select(is_odd, op("copysign", found, x), found)
-    is_negative = op("and", compare("lt", x, zero), compare("gt", x, k.number(-inf)))
-    found = select(op("and", is_negative, op("not", is_whole)), k.number(nan), found)
-    is_one = op("and", compare("eq", size, one), compare("eq", op("abs", y), infinity))
-    certain = op("or", op("or", compare("eq", y, zero), compare("eq", x, one)), is_one)
-    return select(certain, one, found)
+    is_negative = apply("and", apply("lt", x, 0), apply("gt", x, -inf))
+    found = select(apply("and", is_negative, op("not", is_whole)), nan, found)
+    is_one = apply("and", apply("eq", size, 1), apply("eq", op("abs", y), inf))
+    certain = apply("or", apply("or", apply("eq", y, 0), apply("eq", x, 1)), is_one)
+    return select(certain, 1, found)
 
 
 def _turned(k: FloatKind, x: Expr, quarters: int) -> Expr:
@@ -312,22 +300,21 @@ def _turned(k: FloatKind, x: Expr, quarters: int) -> Expr:
         r = muladd(op("neg", n), part, r)
     z = mul(r, r)
     sines, cosines = (
-        [k.number(Fraction((-1) ** (j // 2), factorial(j))) for j in range(first, 19, 2)]
-        for first in (3, 4)
+        [Fraction((-1) ** (j // 2), factorial(j)) for j in range(first, 19, 2)] for first in (3, 4)
     )
     sine = muladd(mul(z, r), polynomial(z, sines), r)
-    half = mul(z, k.number(0.5))
-    main = sub(k.number(1), half)
-    lost = sub(sub(k.number(1), main), half)
+    half = mul(z, 0.5)
+    main = sub(1, half)
+    lost = sub(sub(1, main), half)
     cosine = add(main, muladd(mul(z, z), polynomial(z, cosines), lost))
-    quarter = op("add", bits, k.word(quarters))
-    found = select(compare("eq", op("and", quarter, k.word(1)), k.word(0)), sine, cosine)
-    sign = op("shl", op("and", quarter, k.word(2)), const(k.bits.bits - 2))
-    return k.of(op("xor", k.bits_of(found), sign))
+    quarter = apply("add", bits, quarters)
+    found = select(apply("eq", apply("and", quarter, 1), 0), sine, cosine)
+    sign = op("shl", apply("and", quarter, 2), k.bits.bits - 2)
+    return k.of(apply("xor", k.bits_of(found), sign))
 
 
 def sin(k: FloatKind, x: Expr) -> Expr:
-    return select(compare("eq", x, k.number(0)), x, _turned(k, x, 0))  # -0.0 stays
+    return select(apply("eq", x, 0), x, _turned(k, x, 0))  # -0.0 stays
 
 
 def cos(k: FloatKind, x: Expr) -> Expr:
@@ -369,7 +356,7 @@ def elementary(name: str, type: Type) -> Residual:
         code: tuple[Stmt, ...] = (Set(result, row.make(FLOATS[type], *inputs)),)
     else:
         wide, (k, *_) = cast(inputs[0], Float64), FLOATS.values()
-        is_far = compare("gt", op("abs", wide), const(row.limit))
+        is_far = apply("gt", op("abs", wide), const(row.limit))
         far = Set(result, cast(op(name, wide), type))
         code = (Set(result, cast(row.make(k, wide), type)), Branch(is_far, Code((far,))))
     return Residual(f"{name}_{type}", (), inputs, (result,), Code(code))
