@@ -22,12 +22,13 @@ def const(value: Any, type: Type | None = None) -> Const:
     return Const(value, type or type_of_value(value) or Int64)
 
 
-def op(name: str, *args: Expr | int, type: Type | None = None) -> Expr:
+def op(name: str, *args: Expr | float, type: Type | None = None) -> Expr:
     """The operation `name` on `args`, folded if all are constants or an identity makes it trivial.
 
-    `type` is the result's type where the arguments do not give it (`cast`).
+    `type` is the result's type where the arguments do not give it (`cast`). Numbers are of the type of the
+    last argument that is none, but counts are Int64.
     """
-    exprs = tuple([a if isinstance(a, Expr) else const(a) for a in args])
+    exprs: Any = _typed(name, args) if [a for a in args if not isinstance(a, Expr)] else args
     if len(exprs) != OPS[name][0]:
         raise Bug(f"{name} takes {OPS[name][0]} arguments, not {len(exprs)}")
     first, last = exprs[0], exprs[-1]
@@ -53,6 +54,12 @@ def op(name: str, *args: Expr | int, type: Type | None = None) -> Expr:
         if len(values) == len(exprs) and not (name in STEPS and last.value > MOST_STEPS):
             return Const(apply(name, result, first.type, values), result)
     return _trivial(name, exprs, result) or Op(name, exprs, result)
+
+
+def _typed(name: str, args: tuple[Expr | float, ...]) -> tuple[Expr, ...]:
+    kinds = [a.type for a in args[name == "select" :] if isinstance(a, Expr)]
+    kind = kinds[-1] if kinds and name not in OF_A_COUNT else Int64
+    return tuple([a if isinstance(a, Expr) else const(a, kind) for a in args])
 
 
 #: what `exact` is about

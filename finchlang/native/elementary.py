@@ -68,18 +68,12 @@ FLOATS = {
 }
 
 
-def apply(name: str, *args: Expr | float | Fraction) -> Expr:
-    """An operation, in which numbers are of the type of the last argument that is none."""
-    kind = [arg.type for arg in args if isinstance(arg, Expr)][-1]
-    return op(name, *(arg if isinstance(arg, Expr) else const(arg, kind) for arg in args))
-
-
 def _exact(name: str) -> Callable[..., Expr]:
-    return lambda a, b: op("exact", apply(name, a, b))
+    return lambda a, b: op("exact", op(name, a, b))
 
 
 add, sub, mul, div = map(_exact, ("add", "sub", "mul", "fdiv"))
-muladd, select = partial(apply, "muladd"), partial(apply, "select")
+muladd, select = partial(op, "muladd"), partial(op, "select")
 
 
 def polynomial(x: Expr, coefficients: Sequence[Fraction]) -> Expr:
@@ -104,16 +98,16 @@ def _shorter(series: Sequence[Fraction], top: Fraction, count: int) -> list[Frac
 
 def _between(x: Expr, low: float, high: float, k: FloatKind) -> Expr:
     """x, or the nearest end of an interval; NaN stays."""
-    x = select(apply("lt", x, low), low, x)
-    return select(apply("gt", x, high), high, x)
+    x = select(op("lt", x, low), low, x)
+    return select(op("gt", x, high), high, x)
 
 
 def _nearest(x: Expr, factor: Fraction, k: FloatKind) -> tuple[Expr, Expr]:
     """The whole number nearest to x * factor, as a float and as bits that wrap around: a large number with
     no bits for fractions is added, and subtracted again."""
     large = k.number(3 * 2.0 ** (k.fraction - 1))
-    moved = muladd(x, factor, large)
-    return sub(moved, large), apply("sub", k.bits_of(moved), k.bits_of(large))
+    moved = muladd(x, float(factor), large)
+    return sub(moved, large), op("sub", k.bits_of(moved), k.bits_of(large))
 
 
 def _reduced(x: Expr, k: FloatKind, rest: Expr | None = None) -> tuple[Expr, Expr]:
@@ -135,9 +129,9 @@ def _ends(k: FloatKind) -> tuple[float, float]:
 
 def _scaled(x: Expr, n: Expr, k: FloatKind) -> Expr:
     """x * 2^n in two steps, of which the last may go over to 0 or an infinity."""
-    both = apply("add", n, 2 * k.bias)
+    both = op("add", n, 2 * k.bias)
     half = op("shr", both, 1)
-    return mul(mul(x, k.power_of_two(half)), k.power_of_two(apply("sub", both, half)))
+    return mul(mul(x, k.power_of_two(half)), k.power_of_two(op("sub", both, half)))
 
 
 def exp(k: FloatKind, x: Expr) -> Expr:
@@ -148,12 +142,12 @@ def exp(k: FloatKind, x: Expr) -> Expr:
 def _small(x: Expr, otherwise: Expr, k: FloatKind) -> Expr:
     """x where it is so small that f(x) = x, which keeps -0.0 and denormals."""
     least = 2.0 ** -(k.fraction + 2)
-    return select(apply("lt", op("abs", x), least), x, otherwise)
+    return select(op("lt", op("abs", x), least), x, otherwise)
 
 
 def _expm1(x: Expr, k: FloatKind) -> Expr:
     n, less = _reduced(_between(x, -float(k.fraction), (k.bias + 1.4) * 0.69315, k), k)
-    half = k.power_of_two(apply("add", n, k.bias - 1))  # 2^n itself may be too large
+    half = k.power_of_two(op("add", n, k.bias - 1))  # 2^n itself may be too large
     found = muladd(half, less, sub(half, 0.5))
     return add(found, found)
 
@@ -173,20 +167,20 @@ def _divided(x: Expr, k: FloatKind) -> tuple[Expr, Expr]:
     bits = k.bits_of(x)
     root = int(0.5**0.5 * 2.0 ** (k.fraction + 1)) - 2**k.fraction  # the fraction of sqrt(1/2)
     up = 2**k.fraction - root  # what is added to carry into the exponent from sqrt(2) on
-    exponent = op("shr", apply("add", bits, up), k.fraction)
-    less = apply("sub", exponent, k.bias)
-    return exponent, k.of(apply("sub", bits, op("shl", less, k.fraction)))
+    exponent = op("shr", op("add", bits, up), k.fraction)
+    less = op("sub", exponent, k.bias)
+    return exponent, k.of(op("sub", bits, op("shl", less, k.fraction)))
 
 
 def _whole(bits: Expr, bias: float, k: FloatKind) -> Expr:
     """A small whole number, given as bits, less `bias`."""
     one = 2.0**k.fraction
-    return sub(k.of(apply("or", bits, k.bits_of(k.number(one)))), one + bias)
+    return sub(k.of(op("or", bits, k.bits_of(k.number(one)))), one + bias)
 
 
 def _normal(x: Expr, k: FloatKind) -> tuple[Expr, Expr]:
     """x times a power of 2 where it is denormal, and the exponent's bias then."""
-    is_tiny = apply("lt", x, 2.0 ** (1 - k.bias))
+    is_tiny = op("lt", x, 2.0 ** (1 - k.bias))
     shift = k.fraction + 2
     return select(is_tiny, mul(x, 2.0**shift), x), select(is_tiny, k.number(shift), k.number(0))
 
@@ -208,10 +202,10 @@ def _log(m: Expr, exponent: Expr, error: Expr | None, k: FloatKind) -> Expr:
 def _where_positive(u: Expr, found: Expr, k: FloatKind) -> Expr:
     """`found` where 0 < u < Inf, which is one comparison of bits; a logarithm is -Inf of 0, NaN below, and
     else u itself: u * Inf + Inf."""
-    before = apply("sub", k.bits_of(u), 1)
-    is_inside = apply("lt", before, ((2 * k.bias + 1) << k.fraction) - 1)
+    before = op("sub", k.bits_of(u), 1)
+    is_inside = op("lt", before, ((2 * k.bias + 1) << k.fraction) - 1)
     beyond = muladd(u, inf, inf)
-    beyond = select(apply("eq", u, 0), -inf, beyond)
+    beyond = select(op("eq", u, 0), -inf, beyond)
     return select(is_inside, found, beyond)
 
 
@@ -276,18 +270,18 @@ def power(k: FloatKind, x: Expr, y: Expr) -> Expr:
     ln, ln_low = _log_in_two(m, sub(_whole(biased, k.bias, k), shift), k)
     ln = _where_positive(size, ln, k)
     product, low = _times(y, ln)
-    is_inside = apply("lt", op("abs", product), _ends(k)[1] * 1.2)
+    is_inside = op("lt", op("abs", product), _ends(k)[1] * 1.2)
     low = select(is_inside, muladd(y, ln_low, low), 0)
     n, less = _reduced(_between(product, *_ends(k), k), k, low)
     found = _scaled(add(less, 1), n, k)
-    is_whole = apply("eq", op("trunc", y), y)
+    is_whole = op("eq", op("trunc", y), y)
     half = mul(y, 0.5)
-    is_odd = apply("and", is_whole, apply("ne", op("trunc", half), half))
+    is_odd = op("and", is_whole, op("ne", op("trunc", half), half))
     found = select(is_odd, op("copysign", found, x), found)
-    is_negative = apply("and", apply("lt", x, 0), apply("gt", x, -inf))
-    found = select(apply("and", is_negative, op("not", is_whole)), nan, found)
-    is_one = apply("and", apply("eq", size, 1), apply("eq", op("abs", y), inf))
-    certain = apply("or", apply("or", apply("eq", y, 0), apply("eq", x, 1)), is_one)
+    is_negative = op("and", op("lt", x, 0), op("gt", x, -inf))
+    found = select(op("and", is_negative, op("not", is_whole)), nan, found)
+    is_one = op("and", op("eq", size, 1), op("eq", op("abs", y), inf))
+    certain = op("or", op("or", op("eq", y, 0), op("eq", x, 1)), is_one)
     return select(certain, 1, found)
 
 
@@ -307,14 +301,14 @@ def _turned(k: FloatKind, x: Expr, quarters: int) -> Expr:
     main = sub(1, half)
     lost = sub(sub(1, main), half)
     cosine = add(main, muladd(mul(z, z), polynomial(z, cosines), lost))
-    quarter = apply("add", bits, quarters)
-    found = select(apply("eq", apply("and", quarter, 1), 0), sine, cosine)
-    sign = op("shl", apply("and", quarter, 2), k.bits.bits - 2)
-    return k.of(apply("xor", k.bits_of(found), sign))
+    quarter = op("add", bits, quarters)
+    found = select(op("eq", op("and", quarter, 1), 0), sine, cosine)
+    sign = op("shl", op("and", quarter, 2), k.bits.bits - 2)
+    return k.of(op("xor", k.bits_of(found), sign))
 
 
 def sin(k: FloatKind, x: Expr) -> Expr:
-    return select(apply("eq", x, 0), x, _turned(k, x, 0))  # -0.0 stays
+    return select(op("eq", x, 0), x, _turned(k, x, 0))  # -0.0 stays
 
 
 def cos(k: FloatKind, x: Expr) -> Expr:
@@ -356,7 +350,7 @@ def elementary(name: str, type: Type) -> Residual:
         code: tuple[Stmt, ...] = (Set(result, row.make(FLOATS[type], *inputs)),)
     else:
         wide, (k, *_) = cast(inputs[0], Float64), FLOATS.values()
-        is_far = apply("gt", op("abs", wide), const(row.limit))
+        is_far = op("gt", op("abs", wide), row.limit)
         far = Set(result, cast(op(name, wide), type))
         code = (Set(result, cast(row.make(k, wide), type)), Branch(is_far, Code((far,))))
     return Residual(f"{name}_{type}", (), inputs, (result,), Code(code))

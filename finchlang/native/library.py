@@ -87,9 +87,9 @@ def power(type: Type) -> Residual:
     host = WritingHost()
     base, exponent = host.variable("base", type), host.variable("exponent", Int64)
     negative = compare("lt", exponent, 0)
-    is_unit = compare("eq", base, const(1, type))
+    is_unit = compare("eq", base, 1)
     if type.kind == "int":
-        is_unit = op("or", is_unit, compare("eq", base, const(-1, type)))
+        is_unit = op("or", is_unit, compare("eq", base, -1))
     vanishes = op("and", negative, op("not", is_unit))
     result = host.cell(op("select", vanishes, const(0, type), const(1, type)), "result")
     steps = op("select", negative, op("and", exponent, 1), exponent)
@@ -131,7 +131,7 @@ def steps(name: str, type: Type) -> Residual:
         result = op(one, x, part)
         parts = () if one == "add" else (x, part, result)
         normal = [compare("ge", op("abs", e), least) for e in parts]
-        return result, conjunction(compare("lt", op("abs", result), const(inf, type)), *normal)
+        return result, conjunction(compare("lt", op("abs", result), inf), *normal)
 
     result, is_right = tried(given, count)
     cells = [host.cell(e, "c") for e in (result, given, const(nan, type), count, ONE)]
@@ -147,7 +147,7 @@ def steps(name: str, type: Type) -> Residual:
                 is_back = op("or", compare("eq", result, host.get(before)), op("isnan", result))
                 behind = sub(rest, size)
                 host.set(left, op("select", is_back, op("and", behind, 1), behind))
-                host.set(before, op("select", is_one, x, const(nan, type)))
+                host.set(before, op("select", is_one, x, nan))
                 host.set(now, result)
                 host.set(most, op("shl", size, 1))
             with host.otherwise():
