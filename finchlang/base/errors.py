@@ -77,10 +77,8 @@ class Span:
     @property
     def text(self) -> str:
         """The text of the span, on one line."""
-        lines = [self.source.line(k) for k in range(self.line, self.end_line + 1)]
-        lines[-1] = lines[-1][: self.end_column - 1]
-        lines[0] = lines[0][self.column - 1 :]
-        return " ".join(line.strip() for line in lines)
+        start, stop = self.offsets
+        return " ".join(map(str.strip, self.source.text[start:stop].split("\n")))
 
     @property
     def offsets(self) -> tuple[int, int]:

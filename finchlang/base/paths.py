@@ -75,7 +75,7 @@ def told(what: str, path: Any) -> Iterator[None]:
         raise FinchError("resource", f"no memory to {what} {path}") from None
 
 
-def replace_file(file: Path, path: str, write: Callable[[BinaryIO], None]) -> None:
+def replace_file(file: Path, path: str, write: Callable[[BinaryIO], object]) -> None:
     """Write a new file, and once it is complete put it in the place of `file`, or of the file that it links
     to, with the permissions of that. Until then it has no name, if the file system allows that, so that
     nothing is left behind however the process ends. Raises FinchError "I/O" or "resource"."""
@@ -98,11 +98,7 @@ def replace_file(file: Path, path: str, write: Callable[[BinaryIO], None]) -> No
 
 def replace_text(path: str, text: str) -> None:
     """Write a text as `replace_file` does."""
-
-    def put(out: BinaryIO) -> None:
-        out.write(text.encode("utf-8"))
-
-    replace_file(Path(path), path, put)
+    replace_file(Path(path), path, lambda out: out.write(text.encode("utf-8")))
 
 
 def replace_folder(folder: Path, path: str, write: Callable[[Path], None]) -> None:

@@ -3,7 +3,7 @@ identities; nothing else folds."""
 
 from __future__ import annotations
 
-from functools import partial
+from functools import partial, reduce
 from typing import Any
 
 from finchlang.base.errors import Bug, FinchError
@@ -255,17 +255,11 @@ compare = op
 
 
 def conjunction(*conditions: Expr) -> Expr:
-    return _joined("and", conditions, TRUE)
+    return reduce(partial(op, "and"), (TRUE, *conditions))
 
 
 def disjunction(*conditions: Expr) -> Expr:
-    return _joined("or", conditions, FALSE)
-
-
-def _joined(name: str, conditions: tuple[Expr, ...], result: Expr) -> Expr:
-    for condition in conditions:
-        result = op(name, result, condition)
-    return result
+    return reduce(partial(op, "or"), (FALSE, *conditions))
 
 
 def below_64(bits: Expr) -> Expr:

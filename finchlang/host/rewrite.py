@@ -77,6 +77,7 @@ def everything(residual: ir.Residual) -> Iterator[ir.Stmt]:
 
 
 _STRAIGHT = (ir.Bind, ir.Load, ir.Store, ir.Get, ir.Set)
+_WRITING = (ir.Store, ir.Fill, ir.Sort, ir.SortBits, ir.Exchange)
 _HEAVY = (ir.WhileLoop, ir.ForLoop, ir.Fill, ir.Sort, ir.SortBits, ir.CallProcedure)
 
 
@@ -92,21 +93,14 @@ def is_straight(code: ir.Code) -> bool:
 
 def written(statement: ir.Stmt) -> tuple[ir.Buffer, ...]:
     """The buffers whose entries `statement` itself changes."""
-    match statement:
-        case ir.Store(buffer) | ir.Fill(buffer) | ir.Sort(buffer):
-            return (buffer,)
-        case ir.SortBits(buffer, scratch):
-            return buffer, scratch
-        case ir.Exchange(buffer, other):
-            return buffer, other
-        case ir.CallProcedure():
-            return statement.changed
-    return ()
+    return (
+        arrays(statement) if isinstance(statement, _WRITING) else getattr(statement, "changed", ())
+    )
 
 
 def changes(statement: ir.Stmt) -> tuple[ir.Buffer, ...]:
     """The buffers that `statement` itself writes to or lets grow."""
-    return (statement.buffer,) if isinstance(statement, ir.Grow) else written(statement)
+    return arrays(statement) if isinstance(statement, ir.Grow) else written(statement)
 
 
 def moved(statements: Iterable[ir.Stmt]) -> Iterator[ir.Buffer]:
@@ -129,13 +123,11 @@ def exchanging(statements: Iterable[ir.Stmt]) -> dict[ir.Buffer, ir.Buffer]:
 
 def cells_of(code: ir.Code) -> list[ir.Cell]:
     """The cells that `code` uses, in order."""
-    found: dict[ir.Cell, None] = {}
-    for statement in walk(code):
-        if isinstance(statement, (ir.Get, ir.Set)):
-            found[statement.cell] = None
-        elif isinstance(statement, ir.CallProcedure):
-            found |= dict.fromkeys(statement.cells)
-    return list(found)
+    statements = list(walk(code))
+    used = (
+        [s.cell] if isinstance(s, (ir.Get, ir.Set)) else getattr(s, "cells", ()) for s in statements
+    )
+    return list(dict.fromkeys(cell for cells in used for cell in cells))
 
 
 def arrays(statement: ir.Stmt) -> tuple[ir.Buffer, ...]:
@@ -179,20 +171,12 @@ def changing(loop: ir.ForLoop | ir.WhileLoop) -> set[ir.Var]:
 
 def free_variables(code: ir.Code) -> list[ir.Var]:
     """The variables that `code` uses and does not bind, sorted by name."""
-    bound: set[ir.Var] = set()
-    seen: set[ir.Expr] = set()
-    stack: list[ir.Expr] = []
+    bound, used = set(), set[ir.Expr]()
     for statement in walk(code):
-        if variable := getattr(statement, "variable", None):
-            bound.add(variable)
-        stack += expressions(statement)
-        while stack:
-            expr = stack.pop()
-            if expr not in seen:
-                seen.add(expr)
-                stack += expr.args if isinstance(expr, ir.Op) else ()
-    used = {expr for expr in seen if isinstance(expr, ir.Var)}
-    return sorted(used - bound, key=lambda variable: variable.name)
+        bound.add(getattr(statement, "variable", None))
+        used.update(expressions(statement))
+    found = {variable for expr in used for variable in variables(expr)}
+    return sorted(found - bound, key=lambda variable: variable.name)
 
 
 def expressions(statement: ir.Stmt) -> Iterator[ir.Expr]:
