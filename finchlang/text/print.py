@@ -53,45 +53,36 @@ INDENT = "    "
 Written = str | tuple[str, int]
 
 
-def pretty(node: Any) -> str:
-    """`node` as source text, with no more parentheses than needed and one statement a line.
+def pretty(node: Any, level: int = ANY) -> str:
+    """`node` as source text, with no more parentheses than needed and one statement a line; in parentheses
+    if it binds less tightly than an operator of this level.
 
     `parse_script(pretty(p)) == p` and `parse_kernel(pretty(p)) == p` for everything that the parser makes.
     Nodes without a source form print as themselves: the host expression of a Value, and objects that stand
     for tensors while rules run; looplets print as in Finch'25 Table 2, without their functions.
     """
-    return "\n".join(lines_of(node))
-
-
-def lines_of(node: Any) -> list[str]:
-    statement = STATEMENTS.get(type(node))
-    return statement(node) if statement else [expression_text(node)]
-
-
-def body_of(node: Any) -> list[str]:
-    statements = node.statements if isinstance(node, (ast.Block, ast.Script)) else (node,)
-    return [INDENT + line for s in statements for line in nested(s)]
-
-
-def nested(node: Any) -> list[str]:
-    """The lines of a statement among others; a sequence becomes a `begin` block."""
-    if isinstance(node, (ast.Block, ast.Script)):
-        return ["begin", *body_of(node), "end"]
-    return lines_of(node)
-
-
-def expression_text(node: Any, level: int = ANY) -> str:
-    """`node` as an operand of an operator of this level, in parentheses if it binds less tightly."""
-    write = EXPRESSIONS.get(type(node))
-    if write is None:
-        return str(node)
+    write = TEXTS.get(type(node), str)
     made = write(node)
     text, own = (made, ATOM) if isinstance(made, str) else made
     return f"({text})" if own < level else text
 
 
+def nested(node: Any) -> str:
+    """A statement among others; a sequence becomes a `begin` block."""
+    return _closed("begin", node) if isinstance(node, (ast.Block, ast.Script)) else pretty(node)
+
+
+def _inside(node: Any) -> str:
+    statements = node.statements if isinstance(node, (ast.Block, ast.Script)) else (node,)
+    return "".join(f"{INDENT}{nested(s)}".replace("\n", f"\n{INDENT}") + "\n" for s in statements)
+
+
+def _closed(head: str, body: Any) -> str:
+    return f"{head}\n{_inside(body)}end"
+
+
 def listed(items: tuple[Any, ...]) -> str:
-    return ", ".join(expression_text(i) for i in items)
+    return ", ".join(map(pretty, items))
 
 
 def _literal(node: ast.Literal) -> Written:
@@ -122,7 +113,7 @@ def _call(node: ast.Call) -> Written:
     name = node.op.name if isinstance(node.op, ast.Variable) else ""
     args = node.args
     if len(args) == 1 and name in ("-", "!", "~", ".-", ".!"):
-        operand = expression_text(args[0], PREFIX)
+        operand = pretty(args[0], PREFIX)
         if name == "-" and (operand[0] in "-.0123456789" or operand.startswith(("Inf", "NaN"))):
             inner: Any = args[0]
             is_power = isinstance(inner, ast.Call) and inner.op in _POWERS
@@ -130,28 +121,28 @@ def _call(node: ast.Call) -> Written:
         return name + operand, PREFIX
     if len(args) > 1 and name in INFIX and (len(args) == 2 or name in ("+", "*", "&&", "||")):
         return _infix(name, args)
-    op = expression_text(node.op, ATOM)
+    op = pretty(node.op, ATOM)
     if not isinstance(node.op, _CALLED):
-        op = f"({expression_text(node.op)})"
+        op = f"({pretty(node.op)})"
     return f"{op}({listed(args)})"
 
 
 def _infix(name: str, args: tuple[Any, ...]) -> tuple[str, int]:
     level = INFIX[name]
     if name in ("^", ".^"):  # right to left; a number may be its base, but not a negative one
-        base = expression_text(args[0], ATOM)
+        base = pretty(args[0], ATOM)
         # `2.^` is that of 2.0
         between = f" {name} " if name == ".^" and base[-1].isdigit() else name
-        return f"{base}{between}{expression_text(args[1], PREFIX)}", POWER
-    first = expression_text(args[0], level + 1 if level in (PAIR, COMPARISON) else level)
-    return f" {name} ".join([first] + [expression_text(a, level + 1) for a in args[1:]]), level
+        return f"{base}{between}{pretty(args[1], PREFIX)}", POWER
+    first = pretty(args[0], level + 1 if level in (PAIR, COMPARISON) else level)
+    return f" {name} ".join([first] + [pretty(a, level + 1) for a in args[1:]]), level
 
 
 def _range(node: ast.Range | ast.Extent) -> tuple[str, int]:
     ends = [node.start, node.stop]
     if node.step is not None:
         ends.insert(1, node.step)
-    return ":".join(expression_text(e, SUM) for e in ends), RANGE
+    return ":".join(pretty(e, SUM) for e in ends), RANGE
 
 
 def _text(node: ast.Text) -> str:
@@ -163,7 +154,7 @@ def _text(node: ast.Text) -> str:
         rest = node.parts[k + 1] if k + 1 < len(node.parts) else ""
         follows = isinstance(rest, str) and re.match(r"\w", rest)
         plain = isinstance(part, ast.Variable) and _NAME.match(part.name) and not follows
-        pieces.append(f"${part.name}" if plain else f"$({expression_text(part)})")
+        pieces.append(f"${part.name}" if plain else f"$({pretty(part)})")
     return '"' + "".join(pieces) + '"'
 
 
@@ -172,17 +163,17 @@ def _rows(node: ast.Rows | ast.Numbers) -> str:
         between = "; " if len(node.rows) > 1 else ", "
         return f"[{between.join(listed(row) for row in node.rows)}]"
     # in an array a blank separates elements, so that none may follow a prefix minus
-    rows = (" ".join(expression_text(e) for e in row) for row in node.rows)
+    rows = (" ".join(pretty(e) for e in row) for row in node.rows)
     return "[" + "; ".join(rows) + "]"
 
 
 def _named(values: tuple[tuple[str, Any], ...]) -> list[str]:
-    return [f"{name} = {expression_text(value)}" for name, value in values]
+    return [f"{name} = {pretty(value)}" for name, value in values]
 
 
 def _keyword_call(node: ast.KeywordCall) -> str:
-    arguments = ", ".join([expression_text(a) for a in node.args] + _named(node.keywords))
-    return f"{expression_text(node.op, ATOM)}({arguments})"
+    arguments = ", ".join([pretty(a) for a in node.args] + _named(node.keywords))
+    return f"{pretty(node.op, ATOM)}({arguments})"
 
 
 def _bound(names: tuple[str, ...]) -> str:
@@ -191,18 +182,19 @@ def _bound(names: tuple[str, ...]) -> str:
 
 def _comprehension(node: ast.Comprehension) -> str:
     rows = zip(node.names, node.iterables, strict=True)
-    loops = [f"{_bound(names)} in {expression_text(iterable)}" for names, iterable in rows]
+    loops = [f"{_bound(names)} in {pretty(iterable)}" for names, iterable in rows]
     each = ", ".join(loops) if node.is_grid else " for ".join(loops)
-    condition = "" if node.condition is None else f" if {expression_text(node.condition)}"
-    return f"[{expression_text(node.value)} for {each}{condition}]"
+    condition = "" if node.condition is None else f" if {pretty(node.condition)}"
+    return f"[{pretty(node.value)} for {each}{condition}]"
 
 
-def macro_text(node: ast.Macro) -> str:
+def _macro(node: ast.Macro) -> str:
     between = " = " if node.name in ("case", "iterate") else " "
-    return f"@{node.name} {between.join(map(pretty, node.args))}".rstrip()
+    return f"@{node.name} {between.join(map(nested, node.args))}".rstrip()
 
 
-EXPRESSIONS: dict[type, Callable[[Any], Written]] = {
+#: functions that print nodes
+TEXTS: dict[type, Callable[[Any], Written]] = {
     ast.Literal: _literal,
     **dict.fromkeys((ast.Index, ast.Variable, Operation, Itself), lambda n: n.name),
     ast.Value: lambda n: str(n.expr),
@@ -210,22 +202,22 @@ EXPRESSIONS: dict[type, Callable[[Any], Written]] = {
     ast.Range: _range,
     ast.Dimensionless: lambda n: "_",
     ast.Call: _call,
-    ast.Access: lambda n: f"{expression_text(n.tensor, ATOM)}[{listed(n.indices)}]",
-    ast.Subscript: lambda n: f"{expression_text(n.object, ATOM)}[{listed(n.indices)}]",
+    ast.Access: lambda n: f"{pretty(n.tensor, ATOM)}[{listed(n.indices)}]",
+    ast.Subscript: lambda n: f"{pretty(n.object, ATOM)}[{listed(n.indices)}]",
     ast.Text: _text,
     ast.Rows: _rows,
     ast.Numbers: _rows,
     ast.Group: lambda n: f"({listed(n.items)}{',' * (len(n.items) == 1)})",
     ast.Typed: lambda n: f"{n.name.name}::{n.kind}",
     ast.Mode: lambda n: f"@mode({n.tensor.name})",
-    ast.Splat: lambda n: f"{expression_text(n.value)}...",
+    ast.Splat: lambda n: f"{pretty(n.value)}...",
     ast.Colon: lambda n: ":",
     ast.KeywordCall: _keyword_call,
     ast.Parametric: lambda n: f"{n.name}{{{listed(n.parameters)}}}",
-    ast.Macro: macro_text,
-    ast.Lambda: lambda n: (f"{_bound(n.parameters)} -> " + "\n".join(nested(n.body)), ANY),
+    ast.Macro: _macro,
+    ast.Lambda: lambda n: (f"{_bound(n.parameters)} -> {nested(n.body)}", ANY),
     ast.Comprehension: _comprehension,
-    ast.Broadcast: lambda n: f"{expression_text(n.op, ATOM)}.({listed(n.args)})",
+    ast.Broadcast: lambda n: f"{pretty(n.op, ATOM)}.({listed(n.args)})",
 }
 
 _ASSIGNMENT_SIGNS = {op: sign for sign, op in ASSIGNMENTS.items()}
@@ -234,95 +226,79 @@ _ASSIGNMENT_SIGNS = {op: sign for sign, op in ASSIGNMENTS.items()}
 # ------------------------------------------------------------------------------------- statements
 
 
-def _closed(head: str, body: Any) -> list[str]:
-    return [head, *body_of(body), "end"]
+def _sequence(node: ast.Block | ast.Script) -> str:
+    return "\n".join(map(nested, node.statements))
 
 
-def _sequence(node: ast.Block | ast.Script) -> list[str]:
-    return [line for s in node.statements for line in nested(s)]
-
-
-def _assign(node: ast.Assign) -> list[str]:
+def _assign(node: ast.Assign) -> str:
     op = node.op
     plain = op.name if isinstance(op, ast.Variable) else ""
-    sign = _ASSIGNMENT_SIGNS.get(plain) or f"<<{expression_text(op)}>>="
-    return [f"{expression_text(node.target)} {sign} {expression_text(node.value)}"]
+    sign = _ASSIGNMENT_SIGNS.get(plain) or f"<<{pretty(op)}>>="
+    return f"{pretty(node.target)} {sign} {pretty(node.value)}"
 
 
-def _define(node: ast.Define) -> list[str]:
+def _define(node: ast.Define) -> str:
     name, value = node.variable.name, node.value
     if isinstance(value, ast.Formula):
         name, value = f"{name}[{listed(value.indices)}]", value.value
-    return _closed(f"let {name} = {expression_text(value)}", node.body)
+    return _closed(f"let {name} = {pretty(value)}", node.body)
 
 
-def _declare(node: ast.Declare) -> list[str]:
+def _declare(node: ast.Declare) -> str:
     if node.dims:
-        return [f"@declare({listed((node.tensor, node.init, *node.dims))})"]
-    return [f"{expression_text(node.tensor)} .= {expression_text(node.init)}"]
+        return f"@declare({listed((node.tensor, node.init, *node.dims))})"
+    return f"{pretty(node.tensor)} .= {pretty(node.init)}"
 
 
-def _headed(head: str, value: Any) -> list[str]:
-    """`head` followed by a value, which may take several lines (a kernel, a block)."""
-    first, *rest = nested(value)
-    return [head + first, *rest]
-
-
-def _let(node: ast.Let) -> list[str]:
+def _let(node: ast.Let) -> str:
     if isinstance(node.value, ast.Macro) and node.value.name == "einsum":
         indices, op, value = node.value.args
         assert isinstance(indices, ast.Group)
         (target,) = node.targets
         line = ast.Assign(ast.Access(target, indices.items), op, value)
-        return [f"@einsum {_assign(line)[0]}"]
-    return _headed(f"{listed(node.targets)} {node.op or ''}= ", node.value)
+        return f"@einsum {_assign(line)}"
+    return f"{listed(node.targets)} {node.op or ''}= {nested(node.value)}"
 
 
-def _function(node: ast.Function | Operation) -> list[str]:
+def _function(node: ast.Function | Operation) -> str:
     types, defaults = {}, {}
     if isinstance(node, ast.Function):
         types = {name: f"::{type}" for name, type in node.types}
-        defaults = {name: f" = {expression_text(given)}" for name, given in node.defaults}
+        defaults = {name: f" = {pretty(given)}" for name, given in node.defaults}
     names = (f"{n}{types.get(n, '')}{defaults.get(n, '')}" for n in node.parameters)
     head = f"{node.name}({', '.join(names)})"
     if isinstance(node.body, ast.Script):
         return _closed(f"function {head}", node.body)
-    return _headed(f"{head} = ", node.body)
+    return f"{head} = {nested(node.body)}"
 
 
-def _if(node: ast.If) -> list[str]:
-    lines: list[str] = []
+def _if(node: ast.If) -> str:
+    text = ""
     for k, (condition, body) in enumerate(node.branches):
         is_else = 0 < k == len(node.branches) - 1 and condition == ast.Literal(True)
-        head = f"{'elseif' if k else 'if'} {expression_text(condition)}"
-        lines += ["else" if is_else else head, *body_of(body)]
-    return [*lines, "end"]
+        head = f"{'elseif' if k else 'if'} {pretty(condition)}"
+        text += f"{'else' if is_else else head}\n{_inside(body)}"
+    return f"{text}end"
 
 
-def _try(node: ast.Try) -> list[str]:
-    lines = ["try", *body_of(node.body)]
+def _try(node: ast.Try) -> str:
+    handler = final = ""
     if node.handler is not None:
-        lines += [f"catch {node.name}".rstrip(), *body_of(node.handler)]
+        handler = f"{f'catch {node.name}'.rstrip()}\n{_inside(node.handler)}"
     if node.last is not None:
-        lines += ["finally", *body_of(node.last)]
-    return [*lines, "end"]
+        final = f"finally\n{_inside(node.last)}"
+    return f"try\n{_inside(node.body)}{handler}{final}end"
 
 
-def _time(node: ast.Macro) -> list[str]:
-    if node.name in ("time", "elapsed", "show"):
-        return _headed(f"@{node.name} ", node.args[0])
-    return [macro_text(node)]
-
-
-def _kernel(node: ast.KernelNode) -> list[str]:
+def _kernel(node: ast.KernelNode) -> str:
     program = node.program
     # functions that differ only in what is known of their operands are printed once
-    functions = dict.fromkeys((*_function(f), *_laws(f)) for f in _functions(program))
+    functions = dict.fromkeys((_function(f), *_laws(f)) for f in _functions(program))
     lines = [line for function in functions for line in function]
     if isinstance(program, ast.Annotated):
-        lines += [line for a in program.annotations for line in lines_of(a)]
+        lines += map(pretty, program.annotations)
         program = program.program
-    return [*lines, *_headed("@finch ", program)]
+    return "\n".join([*lines, f"@finch {nested(program)}"])
 
 
 def _laws(function: Operation) -> list[str]:
@@ -341,7 +317,7 @@ def _laws(function: Operation) -> list[str]:
             lines.append(f"@properties {name} {' '.join(stated)}")
     for case in laws.cases:
         body = case.result.body  # type: ignore[attr-defined]
-        lines += _headed(f"@case {name}({listed(case.patterns)}) = ", body)
+        lines.append(f"@case {name}({listed(case.patterns)}) = {nested(body)}")
     if laws.region is not None:
         lines.append(f"@iterate {name}({listed(laws.region[0])}) = {pretty(laws.region[1])}")
     return lines
@@ -361,46 +337,44 @@ def _functions(program: ast.Node) -> list[Operation]:
     return list(found)
 
 
-def _policy(node: ast.Policy) -> list[str]:
+def _policy(node: ast.Policy) -> str:
     given = {"policy": node.policy, "capacity": node.capacity}
     settings = [f"{name}={value}" for name, value in given.items() if value]
-    return [" ".join(("@workspace", node.tensor.name, *settings))]
+    return " ".join(("@workspace", node.tensor.name, *settings))
 
 
-def _for(node: ast.For, around: list[str]) -> list[str]:
+def _for(node: ast.For, around: list[str]) -> str:
     """A loop, together with those in it that are joined to it."""
-    heads = [*around, f"{node.variable} = {expression_text(node.iterable)}"]
+    heads = [*around, f"{node.variable} = {pretty(node.iterable)}"]
     match node.body:
         case ast.Script((ast.For(joined=True) as inner,)):
             return _for(inner, heads)
     return _closed(f"for {', '.join(heads)}", node.body)
 
 
-#: functions that print statements
-STATEMENTS: dict[type, Callable[[Any], list[str]]] = {
+TEXTS |= {
     ast.Assign: _assign,
-    ast.Loop: lambda n: _closed(f"for {n.index.name} = {expression_text(n.extent)}", n.body),
+    ast.Loop: lambda n: _closed(f"for {n.index.name} = {pretty(n.extent)}", n.body),
     ast.Define: _define,
-    ast.Sieve: lambda n: _closed(f"if {expression_text(n.condition)}", n.body),
+    ast.Sieve: lambda n: _closed(f"if {pretty(n.condition)}", n.body),
     ast.Block: _sequence,
     ast.Declare: _declare,
-    ast.Freeze: lambda n: [f"@freeze({n.tensor.name})"],
-    ast.Thaw: lambda n: [f"@thaw({n.tensor.name})"],
-    ast.Yield: lambda n: [f"return {_bound(tuple(name.name for name in n.names))}"],
+    ast.Freeze: lambda n: f"@freeze({n.tensor.name})",
+    ast.Thaw: lambda n: f"@thaw({n.tensor.name})",
+    ast.Yield: lambda n: f"return {_bound(tuple(name.name for name in n.names))}",
     ast.Let: _let,
     ast.Function: _function,
-    ast.Return: lambda n: ["return"] if n.value is None else _headed("return ", n.value),
-    ast.While: lambda n: _closed(f"while {expression_text(n.condition)}", n.body),
+    ast.Return: lambda n: "return" if n.value is None else f"return {nested(n.value)}",
+    ast.While: lambda n: _closed(f"while {pretty(n.condition)}", n.body),
     ast.For: lambda n: _for(n, []),
     ast.If: _if,
     ast.Local: lambda n: _closed(f"let {', '.join(_named(n.values))}", n.body),
     ast.Try: _try,
-    ast.Break: lambda n: ["break"],
-    ast.Continue: lambda n: ["continue"],
-    ast.Macro: _time,
+    ast.Break: lambda n: "break",
+    ast.Continue: lambda n: "continue",
     ast.KernelNode: _kernel,
-    ast.Schedule: lambda n: [f"@schedule {n.name}({listed(n.args)})"],
+    ast.Schedule: lambda n: f"@schedule {n.name}({listed(n.args)})",
     ast.Policy: _policy,
-    ast.Annotated: lambda n: [s for p in (*n.annotations, n.program) for s in lines_of(p)],
+    ast.Annotated: lambda n: "\n".join(map(pretty, (*n.annotations, n.program))),
     ast.Script: _sequence,
 }
