@@ -71,6 +71,13 @@ class Builder(KernelBuilder):
     continue_ = _made(ast.Continue)
     piped = _made(ast.Call, 2, slice(1))
     begin = _made(lambda inner: ast.Script(inner.statements), 1)
+    directory = _made(lambda: ast.Macro("__DIR__", ()))
+    last = _made(lambda: ast.Variable("end"))
+    interpolation = _made(lambda expression: expression, 0)
+    parametric = _made(lambda name, given: ast.Parametric(name.name, given), 0, REST)
+    vector = _made(lambda items: ast.Rows((items,) if items else (), False), ALL)
+    return_ = _made(lambda given: ast.Return(*given or (None,)), REST)
+    time = _made(lambda word, value: ast.Macro(word[1:], (value,)), 0, 1)
     transposed = _calls("adjoint")
     conditional = _calls("ifelse")
 
@@ -83,9 +90,6 @@ class Builder(KernelBuilder):
 
     def negated_product(self, parts: list) -> ast.Node:
         return self.product([self.negative(parts[:2]), *parts[2:]])
-
-    def last(self, parts: list) -> ast.Node:
-        return ast.Variable("end")
 
     def lambda_(self, parts: list) -> ast.Node:
         left = parts[0]
@@ -254,18 +258,11 @@ class Builder(KernelBuilder):
     def negated_power(self, parts: list) -> ast.Node:
         return self.prefixed([parts[0], self.binary(parts[1:])])
 
-    def directory(self, parts: list) -> ast.Node:
-        return ast.Macro("__DIR__", ())
-
     def parenthesised(self, parts: list) -> ast.Node:
         inner = parts[1]
         if isinstance(inner, (ast.Variable, ast.Literal)):
             return inner
         return replace(inner, span=self.over(parts))
-
-    def vector(self, parts: list) -> ast.Node:
-        items = nodes(parts)
-        return ast.Rows((items,) if items else (), False)
 
     def matrix(self, parts: list) -> ast.Node:
         rows, span = tuple(p for p in parts if isinstance(p, tuple)), self.over(parts)
@@ -280,9 +277,6 @@ class Builder(KernelBuilder):
                 assert row[0].span is not None and row[-1].span is not None
                 raise syntax_error(message, row[0].span.to(row[-1].span))
         return ast.Rows(rows, True)
-
-    def parametric(self, parts: list) -> ast.Node:
-        return ast.Parametric(parts[0].name, nodes(parts[1:]))
 
     def keyword(self, parts: list) -> tuple[str, ast.Node]:
         return self.name(parts[0]), parts[2]
@@ -316,9 +310,6 @@ class Builder(KernelBuilder):
         return ast.Call(op, args)
 
     # ---------------------------------------------------------------- script statements
-
-    def interpolation(self, parts: list) -> ast.Node:
-        return parts[0]
 
     def let(self, parts: list) -> ast.Node:
         """Assignment, tuple assignment, and `f(x) = ...`."""
@@ -424,9 +415,6 @@ class Builder(KernelBuilder):
         branches = tuple(zip(rest[::2], rest[1::2], strict=True))
         return ast.If(branches)
 
-    def return_(self, parts: list) -> ast.Node:
-        return ast.Return(parts[1] if len(parts) > 1 else None)
-
     def guarded(self, parts: list) -> ast.Node:
         """`c && return x` is `if c ... end`, and `c || break` is `if !c ... end`."""
         condition, sign, leaving = parts
@@ -457,9 +445,6 @@ class Builder(KernelBuilder):
             hint = "`@staged false` before a function or loop has it run kernel by kernel"
             raise syntax_error("`@staged` is true or false", parts[1], hint)
         return ast.Macro("staged", (parts[1],))
-
-    def time(self, parts: list) -> ast.Node:
-        return ast.Macro(str(parts[0])[1:], (parts[1],))
 
     def assert_(self, parts: list) -> ast.Node:
         args = nodes(parts)
