@@ -49,8 +49,7 @@ class GrowingHost(ResidualHost):
     def do(self, statement: ir.Stmt) -> None:
         super().do(statement)
         if not isinstance(statement, (ir.Branch, ir.WhileLoop, ir.ForLoop)):
-            self._listing.statement(statement, 0)
-            self._line(self._listing.lines.pop(), statement)
+            self._line(self._listing.statement(statement), statement)
 
     def share(
         self, key: Hashable, values: Exprs, cells: Cells, body: Shared, is_closed: bool = False

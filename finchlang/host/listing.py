@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from dataclasses import fields
 from typing import Any
 
-from finchlang.base.errors import Bug
 from finchlang.host import ir
 
 
@@ -26,14 +25,19 @@ _CALLED = (
     *(ir.Grow, ir.Room, ir.Clock, ir.Exchange, ir.Fill, ir.Search, ir.Disjoint),
     *(ir.Sort, ir.SortBits),
 )
-_CALLS = {kind: re.sub("(?<=.)(?=[A-Z])", "_", kind.__name__).lower() for kind in _CALLED}
+_CALLS: dict[type, str] = {
+    kind: re.sub("(?<=.)(?=[A-Z])", "_", kind.__name__).lower() for kind in _CALLED
+}
+
+
+def _indented(text: str) -> str:
+    return f"    {text}".replace("\n", "\n    ") + "\n"
 
 
 class Listing:
-    """The lines listed so far, and the names used in them."""
+    """The names used in what was listed so far."""
 
     def __init__(self) -> None:
-        self.lines: list[str] = []
         self.names: dict[Any, str] = {}
         self.used: set[str] = set()
         self.numbers: dict[str, int] = {}  # the last one of each repeated name
@@ -41,18 +45,15 @@ class Listing:
     def text(self, residual: ir.Residual) -> str:
         buffers = ", ".join(f"{self.name(b)}: {b.type}[]" for b in residual.buffers)
         head = f"kernel {residual.name}({buffers}; {self.typed(residual.inputs)})"
-        for procedure in residual.procedures:
-            self.procedure(procedure)
-        self.code(residual.body, 1)
+        procedures = "".join(map(self.procedure, residual.procedures))
+        text = f"{head}\n{procedures}{self.code(residual.body)}"
         if residual.outputs:
-            self.line(1, f"return {self.typed(residual.outputs)}")
-        return "\n".join([head, *self.lines, "end", ""])
+            text += f"    return {self.typed(residual.outputs)}\n"
+        return f"{text}end\n"
 
-    def procedure(self, procedure: ir.Procedure) -> None:
+    def procedure(self, procedure: ir.Procedure) -> str:
         given = f"{self.typed(procedure.inputs)}; {self.typed(procedure.cells)}"
-        self.line(1, f"procedure {procedure.name}({given})")
-        self.code(procedure.body, 2)
-        self.line(1, "end")
+        return _indented(f"procedure {procedure.name}({given})\n{self.code(procedure.body)}end")
 
     def name(self, thing: ir.Var | ir.Cell | ir.Buffer) -> str:
         """The name under which a thing is listed: its own, without the number that its host gave it."""
@@ -79,81 +80,53 @@ class Listing:
 
     # -------------------------------------------------------------------------------- statements
 
-    def code(self, code: ir.Code, depth: int) -> None:
-        for statement in code.statements:
-            self.statement(statement, depth)
+    def code(self, code: ir.Code) -> str:
+        return "".join([_indented(self.statement(statement)) for statement in code.statements])
 
-    def line(self, depth: int, text: str) -> None:
-        self.lines.append("    " * depth + text)
-
-    def bind(self, depth: int, variable: ir.Var, value: str) -> None:
-        self.line(depth, f"{self.name(variable)}: {variable.type} = {value}")
-
-    def statement(self, statement: ir.Stmt, depth: int) -> None:
+    def statement(self, statement: ir.Stmt) -> str:
         match statement:
             case ir.Bind(variable, expr):
-                self.bind(depth, variable, self.expr(expr))
+                return self.bound(variable, self.expr(expr))
             case ir.Load(variable, buffer, index):
-                self.bind(depth, variable, f"{self.name(buffer)}[{self.expr(index)}]")
+                return self.bound(variable, f"{self.name(buffer)}[{self.expr(index)}]")
             case ir.Store(buffer, index, value):
-                target = f"{self.name(buffer)}[{self.expr(index)}]"
-                self.line(depth, f"{target} = {self.expr(value)}")
+                return f"{self.name(buffer)}[{self.expr(index)}] = {self.expr(value)}"
             case ir.Get(variable, cell):
-                self.bind(depth, variable, self.name(cell))
+                return self.bound(variable, self.name(cell))
             case ir.Set(cell, value):
-                content = self.expr(value)
-                target = self.name(cell) if cell in self.names else self.new_cell(cell)
-                self.line(depth, f"{target} := {content}")
-            case ir.Branch(condition, then, otherwise):
-                self.line(depth, self.head(statement))
-                self.code(then, depth + 1)
+                content, is_new = self.expr(value), cell not in self.names
+                return f"{f'cell {self.typed([cell])}' if is_new else self.name(cell)} := {content}"
+            case ir.Branch(_, then, otherwise):
+                text = f"{self.head(statement)}\n{self.code(then)}"
                 if otherwise.statements:
-                    self.line(depth, "else")
-                    self.code(otherwise, depth + 1)
-                self.line(depth, "end")
+                    text += f"else\n{self.code(otherwise)}"
+                return f"{text}end"
             case ir.Give(_, value):
-                self.line(depth, self.expr(value))
+                return self.expr(value)
             case ir.WhileLoop(test, condition, body):
-                self.loop(test, condition, body, depth)
+                before = self.code(test)
+                head = self.expr(condition)
+                if before:
+                    head = f"begin\n{_indented(f'{before}    {head}')}    end"
+                return f"while {head}\n{self.code(body)}end"
             case ir.ForLoop(variable, start, stop, body):
                 span = f"{self.expr(start, True)}:{self.expr(stop, True)}"
                 how = "  # step by step" if statement.is_plain else ""
-                self.line(depth, f"for {self.name(variable)} = {span}{how}")
-                self.code(body, depth + 1)
-                self.line(depth, "end")
-            case _:
-                self.line(depth, self.simple(statement))
-
-    def head(self, branch: ir.Branch) -> str:
-        name = "" if branch.variable is None else f"{self.typed([branch.variable])} = "
-        return f"{name}if {self.expr(branch.condition)}{'  # rarely' * branch.is_rare}"
-
-    def new_cell(self, cell: ir.Cell) -> str:
-        return f"cell {self.name(cell)}: {cell.type}"
-
-    def loop(self, test: ir.Code, condition: ir.Expr, body: ir.Code, depth: int) -> None:
-        if not test.statements:
-            self.line(depth, f"while {self.expr(condition)}")
-        else:
-            self.line(depth, "while begin")
-            self.code(test, depth + 2)
-            self.line(depth + 2, self.expr(condition))
-            self.line(depth + 1, "end")
-        self.code(body, depth + 1)
-        self.line(depth, "end")
-
-    def simple(self, statement: Any) -> str:
-        match statement:
+                return f"for {self.name(variable)} = {span}{how}\n{self.code(body)}end"
             case ir.CallProcedure(name, values, cells):
-                numbers = ", ".join(self.expr(v) for v in values)
+                numbers = ", ".join(map(self.expr, values))
                 return f"call {name}({numbers}; {', '.join(map(self.name, cells))})"
             case ir.Fail(kind, message, values, note=note):
                 extra = "".join(f", {self.expr(v)}" for v in (*values, *note))
                 return f"fail({kind!r}, {message!r}{extra})"
-        if type(statement) not in _CALLS:
-            raise Bug(f"no listing of the statement {statement!r}")
         parts = [getattr(statement, f.name) for f in fields(statement) if f.name != "variable"]
         args = [self.name(p) if isinstance(p, ir.Buffer) else self.expr(p) for p in parts]
         call = f"{_CALLS[type(statement)]}({', '.join(args)})"
-        variable = getattr(statement, "variable", None)
-        return call if variable is None else f"{self.name(variable)}: {variable.type} = {call}"
+        return self.bound(getattr(statement, "variable", None), call)
+
+    def bound(self, variable: ir.Var | None, value: str) -> str:
+        return value if variable is None else f"{self.typed([variable])} = {value}"
+
+    def head(self, branch: ir.Branch) -> str:
+        name = "" if branch.variable is None else f"{self.typed([branch.variable])} = "
+        return f"{name}if {self.expr(branch.condition)}{'  # rarely' * branch.is_rare}"

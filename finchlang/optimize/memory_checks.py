@@ -87,8 +87,7 @@ class _Checks:
             return [replace(statement, used=used, changed=changed)]
         touched, result = list(parts(statement)), list[ir.Stmt]()
         if touched:
-            self._listing.statement(statement, 0)
-            self._line = self._listing.lines.pop().replace("{", "{{").replace("}", "}}")
+            self._line = self._listing.statement(statement).replace("{", "{{").replace("}", "}}")
         for part in touched:
             result += self._accessed(*part, isinstance(statement, ir.Search))
         if isinstance(statement, ir.SortBits):
