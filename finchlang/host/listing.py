@@ -20,16 +20,6 @@ def text(residual: ir.Residual) -> str:
     return Listing().text(residual)
 
 
-#: statements that are listed as calls of their operands, with their names
-_CALLED = (
-    *(ir.Grow, ir.Room, ir.Clock, ir.Exchange, ir.Fill, ir.Search, ir.Disjoint),
-    *(ir.Sort, ir.SortBits),
-)
-_CALLS: dict[type, str] = {
-    kind: re.sub("(?<=.)(?=[A-Z])", "_", kind.__name__).lower() for kind in _CALLED
-}
-
-
 def _indented(text: str) -> str:
     return f"    {text}".replace("\n", "\n    ") + "\n"
 
@@ -121,8 +111,8 @@ class Listing:
                 return f"fail({kind!r}, {message!r}{extra})"
         parts = [getattr(statement, f.name) for f in fields(statement) if f.name != "variable"]
         args = [self.name(p) if isinstance(p, ir.Buffer) else self.expr(p) for p in parts]
-        call = f"{_CALLS[type(statement)]}({', '.join(args)})"
-        return self.bound(getattr(statement, "variable", None), call)
+        name = re.sub("(?<=.)(?=[A-Z])", "_", type(statement).__name__).lower()
+        return self.bound(getattr(statement, "variable", None), f"{name}({', '.join(args)})")
 
     def bound(self, variable: ir.Var | None, value: str) -> str:
         return value if variable is None else f"{self.typed([variable])} = {value}"
