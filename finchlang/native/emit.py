@@ -142,7 +142,7 @@ class _Function(SplitFunction):
                 self.bind(variable, self.load(buffer, self.value(index)))
                 self.contents[variable] = buffer, index
                 if self.loops:
-                    self.read.add(variable)
+                    self.loaded.add(variable)
             case ir.Store(buffer, index, expr):
                 self.store(buffer, self.value(index), self.total(expr, place_of(statement)))
                 self.contents[expr] = place_of(statement)

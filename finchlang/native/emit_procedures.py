@@ -100,7 +100,7 @@ class SplitFunction(FunctionText):
         """The whole function of a procedure, as code within a `while` loop: most calls are in loops."""
         self.loops.append(ir.WhileLoop(ir.Code(()), TRUE, procedure.body))
         self.is_walking = True
-        self.read.update(procedure.inputs)
+        self.loaded.update(procedure.inputs)
         cells = (*procedure.cells, self.counter)
         arguments = ["ptr noalias %slots", *self.take_inputs(), *self.borrow(cells)]
         for number, buffer in enumerate(self.residual.buffers):

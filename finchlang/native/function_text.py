@@ -78,12 +78,15 @@ class FunctionText(Body):
         self.used = {buffer for s in own for buffer in rewriting.arrays(s)}
         self.own = {s.cell for s in own if isinstance(s, (ir.Get, ir.Set))}
         self.homes: dict[ir.Cell, str] = {}  # the memory of cells while other functions have them
-        self.layout: Layout = layout_of(residual) if kernel is None else kernel.layout
-        self.exchanging: dict[ir.Buffer, ir.Buffer] = (
-            rewriting.exchanging(rewriting.everything(residual))
-            if kernel is None
-            else kernel.exchanging
-        )
+        if kernel is None:
+            everything = list(rewriting.everything(residual))
+            fails = (s for s in everything if isinstance(s, ir.Fail))
+            self.layout: Layout = layout_of(residual)
+            self.exchanging = rewriting.exchanging(everything)
+            self.failures = {id(fail): number for number, fail in enumerate(fails)}
+        else:
+            self.layout, self.exchanging = kernel.layout, kernel.exchanging
+            self.failures = kernel.failures
         self.failure = self.layout.failure  # the first slot of the failure area
         self.lines: list[str] = []
         self.locals: list[str] = []
@@ -93,14 +96,10 @@ class FunctionText(Body):
         self.totals: dict[ir.Expr, Place] = {}  # where a variable will be written
         self.count = 0
         self.block = "start"  # the label of the block being written, "" behind the end of one
-        fails = (s for s in rewriting.everything(residual) if isinstance(s, ir.Fail))
-        self.failures: dict[int, int] = (
-            {id(f): number for number, f in enumerate(fails)} if kernel is None else kernel.failures
-        )
         self.given: dict[ir.Var, list[str]] = {}  # by arms that have ended, each with its label
         # around the current statement, the outermost first
         self.loops: list[ir.ForLoop | ir.WhileLoop] = []
-        self.read: set[ir.Expr] = set()  # variables loaded in these loops
+        self.loaded: set[ir.Expr] = set()  # variables loaded in these loops
         self.exits: set[int] = set()
         # by the number of words to write to the failure area, the blocks that end in Fail, and the words
         self.failed: dict[int, list[tuple[str, list[str]]]] = {}
@@ -233,15 +232,7 @@ class FunctionText(Body):
             self.do(f"store i64 {first}, ptr {b}, !tbaa {TBAA_SLOTS}")
 
     def read_slot(self, number: int, type: Type) -> str:
-        word = self.new(f"load i64, ptr {self.slot(number)}, !tbaa {TBAA_SLOTS}")
-        kind = llvm_type(type)
-        if kind == "i64":
-            return word
-        if kind == "double":
-            return self.new(f"bitcast i64 {word} to double")
-        if kind == "float":
-            return self.new(f"bitcast i32 {self.new(f'trunc i64 {word} to i32')} to float")
-        return self.new(f"trunc i64 {word} to {kind}")
+        return self.read(type, self.slot(number), f", !tbaa {TBAA_SLOTS}")
 
     def word(self, type: Type, value: str) -> str:
         """The content of the slot of a number."""
@@ -313,7 +304,7 @@ class FunctionText(Body):
         for expr in exprs:
             if isinstance(expr, ir.Var) and expr.definition is not None:
                 expr = expr.definition
-            if expr in self.read or (isinstance(expr, ir.Op) and self.is_stored(*expr.args)):
+            if expr in self.loaded or (isinstance(expr, ir.Op) and self.is_stored(*expr.args)):
                 return True
         return False
 
@@ -342,9 +333,11 @@ class FunctionText(Body):
         return self.new(f"load i64, ptr {slot}, !tbaa {TBAA_SLOTS}")
 
     def load(self, buffer: ir.Buffer, index: str) -> str:
-        kind, tag = memory_type(buffer.type), self.arrays[buffer].load
-        value = self.new(f"load {kind}, ptr {self.address(buffer, index)}{tag}")
-        return self.new(f"icmp ne i8 {value}, 0") if buffer.type == Bool else value
+        return self.read(buffer.type, self.address(buffer, index), self.arrays[buffer].load)
+
+    def read(self, type: Type, address: str, tag: str) -> str:
+        value = self.new(f"load {memory_type(type)}, ptr {address}{tag}")
+        return self.new(f"icmp ne i8 {value}, 0") if type == Bool else value
 
     def disjoint(self, statement: ir.Disjoint) -> str:
         """Whether two blocks have nothing in common: one block, as a vector, is compared with each entry of
