@@ -56,27 +56,25 @@ def _scalar(*args: Any) -> Any:
 # --------------------------------------------------------------------------------- output and text
 
 
-@BUILTINS.add("println", prints=True, takes_lazy=True)
-def _println(write: Callable[[str], Any], *values: Any) -> Any:
-    return _print(write, *values, "\n")
-
-
-@BUILTINS.add("print", prints=True, takes_lazy=True)
-def _print(write: Callable[[str], Any], *values: Any) -> Any:
-    write(joined([*map(text, values)]))
-    return ast.NOTHING
-
-
-@BUILTINS.add("display", prints=True)
-def _display(write: Callable[[str], Any], value: Any) -> Any:
-    from finchlang.script.display import display_text
-
-    return _print(write, display_text(value), "\n")
-
-
 @BUILTINS.add("string", takes_lazy=True)
 def _string(*values: Any) -> str:
     return joined([*map(text, values)])
+
+
+@BUILTINS.add("print", calls=True, takes_lazy=True)
+def _print(call: Any, *values: Any) -> Any:
+    call.evaluator.output(_string(*values))
+    return ast.NOTHING
+
+
+BUILTINS.add("println", lambda call, *xs: _print(call, *xs, "\n"), calls=True, takes_lazy=True)
+
+
+@BUILTINS.add("display", calls=True)
+def _display(call: Any, value: Any) -> Any:
+    from finchlang.script.display import display_text
+
+    return _print(call, display_text(value), "\n")
 
 
 @BUILTINS.add("parse")

@@ -228,9 +228,7 @@ class Calls(Expressions):
             elif Pending in map(type, args) and not function.takes_lazy:
                 what = f"`{function.name}` takes arrays that are computed"
                 raise FinchError("type", what, span, "write `compute(B)` in the place of `B`")
-            if function.prints:
-                args = [self.output, *args]
-            elif function.calls:
+            if function.calls:
                 args = [Caller(self, span), *args]
             return function.function(*args, **keywords)
         except functions.PYTHON_FAULTS as error:

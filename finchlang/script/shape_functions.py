@@ -132,24 +132,19 @@ def _tensor(name: str, value: Any, values: dict[str, Any]) -> Node:
     if isinstance(value, TensorView):
         own: dict[str, Node] = {}
         for inner, part in value.values.items():
-            own[inner] = (
-                _number(part, values) if isinstance(part, int) else _tensor(name, part, values)
-            )
+            is_size = isinstance(part, int)
+            own[inner] = _added("n", part, values) if is_size else _tensor(name, part, values)
         return value.call_of(own)
     if not is_array(value) or not value.shape:
         raise FinchError("type", f"`{name}` takes a tensor here, not {kind_of(value)}")
     known = next((k for k, given in values.items() if given is value), None)
-    return Variable(known or _added("A", value, values))
+    return _added("A", value, values) if known is None else Variable(known)
 
 
-def _added(letter: str, value: Any, values: dict[str, Any]) -> str:
+def _added(letter: str, value: Any, values: dict[str, Any]) -> Node:
     name = f"{letter}{len(values) + 1}"
     values[name] = value
-    return name
-
-
-def _number(value: int, values: dict[str, Any]) -> Node:
-    return Variable(_added("n", value, values))
+    return Variable(name)
 
 
 def _setting(name: str, value: Any, place: int, values: dict[str, Any]) -> Node:
@@ -157,13 +152,13 @@ def _setting(name: str, value: Any, place: int, values: dict[str, Any]) -> Node:
         type(n) is int for n in (value.start, value.stop, value.step)
     ):
         step = None if value.step == 1 else Literal(value.step)
-        return Extent(_number(value.start, values), _number(value.stop, values), step)
+        return Extent(_added("n", value.start, values), _added("n", value.stop, values), step)
     if type(value) is not int and not (type(value) is bool and (name, place) == ("split", 2)):
         raise _other(name, f"takes an integer here, not {kind_of(value)}")
     is_size = _SIZES.get(name) == place or name == "reshape" and value >= 0
     if value < 0 and place and name in ("repeat", "tile", "broadcast"):
         raise FinchError("dimension", f"a count is 0 or more, not {value}")
-    return _number(value, values) if is_size and type(value) is int else Literal(value)
+    return _added("n", value, values) if is_size and type(value) is int else Literal(value)
 
 
 def _other(name: str, what: str) -> FinchError:

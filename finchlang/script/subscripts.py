@@ -62,10 +62,6 @@ def subscript(value: Any, indices: list[Any]) -> Any:
     return np.array(found, order="F") if isinstance(found, np.ndarray) else data.plain(found)
 
 
-#: the types of arrays that numbers of these types are stored in as they are
-_KINDS = {int: np.dtype(np.int64), float: np.dtype(np.float64), bool: np.dtype(bool)}
-
-
 def _place(array: np.ndarray, indices: list[Any]) -> tuple[int, ...] | None:
     """The place of the one entry at these indices, None if they are not integers within the sizes."""
     shape = array.shape
@@ -85,9 +81,9 @@ def set_subscript(target: Any, indices: list[Any], value: Any, spreads: bool = F
     """`target[indices...] = value`, or `.= value` if the value `spreads` as in broadcasting. Raises
     FinchErrors as `subscript`, and "access order" for a tensor that is not dense, whose entries cannot be
     set one by one."""
-    kind = _KINDS.get(type(value))
-    is_kept = type(target) is np.ndarray and target.dtype == kind and target.flags.writeable
-    if is_kept and (at := _place(target, indices)) is not None:
+    kind = data.PLAIN.get(type(value))  # of arrays that have the number as it is
+    is_kept = kind is not None and type(target) is np.ndarray and target.dtype == kind.dtype
+    if is_kept and target.flags.writeable and (at := _place(target, indices)) is not None:
         target[at] = value
         return
     if isinstance(target, Scalar):

@@ -66,9 +66,8 @@ def settled(value: Pending, run: Run) -> Any:
     found = forced(value, run)
     if not value.is_row or found is value:
         return found
-    if isinstance(found, np.ndarray):
-        return found.view(RowVector)
-    return _as_row(lazily().pending([found], lambda node: node), True)
+    is_numpy = isinstance(found, np.ndarray)
+    return _as_row(found if is_numpy else lazily().pending([found], lambda node: node), True)
 
 
 # ------------------------------------------------------------------------------ without a dot

@@ -51,13 +51,11 @@ class NamedValue:
 
 @record
 class Builtin(NamedValue):
-    """A built-in function. One that `prints` gets the output's `write` as its first argument; one that
-    `calls` functions of the script gets a `Caller`. One that `is_lazy` is in the table of array functions,
-    too, for arguments that are not computed yet; another `takes_lazy` if it needs no values of such
-    arguments."""
+    """A built-in function. One that `calls` functions of the script, or prints, gets a `Caller` as its
+    first argument. One that `is_lazy` is in the table of array functions, too, for arguments that are not
+    computed yet; another `takes_lazy` if it needs no values of such arguments."""
 
     function: Callable[..., Any]
-    prints: bool = False
     calls: bool = False
     is_lazy: bool = False
     takes_lazy: bool = False
@@ -336,15 +334,15 @@ def columns(value: Any, count: int) -> list[np.ndarray]:
             return []
         parts = [*zip(*value, strict=True)]
     types = [{*map(type, part)} for part in parts]
-    if len(parts) < count or any(len(kind) > 1 or not kind <= {*_PLAIN} for kind in types):
+    if len(parts) < count or any(len(kind) > 1 or not kind <= {*PLAIN} for kind in types):
         return []
     return [
-        np.array(part, _PLAIN[kind.pop()].dtype) for part, kind in zip(parts, types, strict=True)
+        np.array(part, PLAIN[kind.pop()].dtype) for part, kind in zip(parts, types, strict=True)
     ]
 
 
 #: the element types of Python's own numbers
-_PLAIN = {int: Int64, float: Float64, bool: Bool}
+PLAIN = {int: Int64, float: Float64, bool: Bool}
 
 
 class PlainFunctions(dict[tuple[type, ...], Callable[..., Any] | None]):
@@ -355,14 +353,14 @@ class PlainFunctions(dict[tuple[type, ...], Callable[..., Any] | None]):
         self.op = op
 
     def __missing__(self, kinds: tuple[type, ...]) -> Callable[..., Any] | None:
-        types, (low, high) = tuple(_PLAIN[kind] for kind in kinds if kind in _PLAIN), self.op.arity
+        types, (low, high) = tuple(PLAIN[kind] for kind in kinds if kind in PLAIN), self.op.arity
         found: Callable[..., Any] | None = None
         if kinds == (str, str):
             found = {"==": operator.eq, "!=": operator.ne}.get(self.op.name)
         elif len(types) == len(kinds) and low <= len(kinds) <= high:
             with suppress(FinchError):  # reported when the operator is applied, with its place
                 function, result = on_types(self.op, types)
-                found = function if result in _PLAIN.values() else None
+                found = function if result in PLAIN.values() else None
         self[kinds] = found
         return found
 
@@ -507,7 +505,7 @@ def is_plain(values: Collection[Any]) -> bool:
     return {*map(type, values)} <= _COMPARED
 
 
-_COMPARED = {*_PLAIN, str}
+_COMPARED = {*PLAIN, str}
 
 
 def is_ordered(values: Sequence[Any]) -> bool:
@@ -516,7 +514,7 @@ def is_ordered(values: Sequence[Any]) -> bool:
     kinds = {*map(type, values)}
     if kinds == {tuple}:
         return len({*map(len, values)}) == 1 and all(map(is_ordered, zip(*values, strict=True)))
-    return kinds <= {*_PLAIN} and not any(map(operator.ne, values, values)) or kinds == {str}
+    return kinds <= {*PLAIN} and not any(map(operator.ne, values, values)) or kinds == {str}
 
 
 def identical(a: Any, b: Any) -> Any:
