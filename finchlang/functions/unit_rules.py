@@ -127,7 +127,8 @@ def kernel(machine: Machine, term: ast.Node, state: BodyState) -> Step | None:
     host, unit = state.host, state.body
     numbers = {own: host.let(evaluate(machine, expr, state), own) for own, expr in term.numbers}
     if not term.is_own:  # numbers of the script are data, also where they are known
-        numbers = {own: _as_data(host, expr, own) for own, expr in numbers.items()}
+        known = {own: expr for own, expr in numbers.items() if isinstance(expr, ir.Const)}
+        numbers |= {own: host.get(host.cell(expr, own)) for own, expr in known.items()}
     unit.found[term] = {own: expr.type for own, expr in numbers.items()}
     own = unit.kernels.get(term)
     if own is None:  # types are being found
@@ -149,10 +150,6 @@ def kernel(machine: Machine, term: ast.Node, state: BodyState) -> Step | None:
             is_same = compare("eq", host.get(cell), size)
             fail_unless(host, is_same, "dimension", message.format(slot), (), term.span)
     return ast.EMPTY, state
-
-
-def _as_data(host: Host, value: ir.Expr, name: str) -> ir.Expr:
-    return host.get(host.cell(value, name)) if isinstance(value, ir.Const) else value
 
 
 def drop(_: State) -> None:

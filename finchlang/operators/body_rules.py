@@ -16,18 +16,8 @@ from finchlang.host.interface import Host
 from finchlang.host.ir import Cell, Const, Expr
 from finchlang.operators.build import modulus
 from finchlang.operators.operator import Operator, called
-from finchlang.syntax import nodes as ast
-from finchlang.syntax.control_flow import (
-    BREAK,
-    CONTINUE,
-    NEXT,
-    RETURN,
-    Called,
-    Ways,
-    arms,
-    flat,
-    ways,
-)
+from finchlang.syntax import control_flow, nodes as ast
+from finchlang.syntax.control_flow import BREAK, CONTINUE, NEXT, RETURN, Ways, arms, flat, ways
 from finchlang.syntax.types import TYPES, Bool, Int64, Type, type_of_value
 
 #: the name of the result, which no name of a script is
@@ -380,7 +370,7 @@ def leave(machine: Machine, term: ast.Node, state: BodyState) -> Step | None:
 @rule("CallFunction", says="The body of the function runs in place of its call.")
 def call_function(machine: Machine, term: ast.Node, state: BodyState) -> Step | None:
     """⟨body, s⟩ → s'  ⟹  ⟨call(f), s⟩ → s': `return` in the body of f leaves that alone"""
-    if not isinstance(term, Called):
+    if not isinstance(term, control_flow.Called):
         return None
     marks = RETURN in ways(term.body)
     mark = state.host.cell(ZERO, "mark") if marks else state.mark
@@ -399,5 +389,6 @@ def evaluated(machine: Machine, term: ast.Node, state: BodyState) -> Step | None
 
 #: no two apply to the same term
 STATEMENTS: tuple[Rule, ...] = (
-    *(script, let_number, if_, while_, for_, leave, call_function, evaluated),
+    *(script, let_number, if_, while_, for_),
+    *(leave, call_function, evaluated),
 )

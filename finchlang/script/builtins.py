@@ -48,9 +48,7 @@ def level_or_scalar(name: str, parameters: tuple[Any, ...], args: tuple[Any, ...
     return Scalar(format, *args[fills:])
 
 
-@BUILTINS.add("Scalar")
-def _scalar(*args: Any) -> Any:
-    return level_or_scalar("Scalar", (), args)
+BUILTINS.add("Scalar", lambda *args: level_or_scalar("Scalar", (), args))
 
 
 # --------------------------------------------------------------------------------- output and text
@@ -200,20 +198,10 @@ BUILTINS.add("length", lambda A: math.prod(_shape(A)), takes_lazy=True)
 BUILTINS.add("copy", copy_of)
 
 
-@BUILTINS.add("nnz")
-@BUILTINS.add("countstored")
-def _countstored(value: Any) -> int:
-    return make_tensors.tensor_of(value).countstored()
-
-
-@BUILTINS.add("dropfills")
-def _without_fills(value: Any) -> Any:
-    return convert(make_tensors.tensor_of(value), make_tensors.tensor_of(value))
-
-
-@BUILTINS.add("include", calls=True)
-def _include(caller: Any, path: Any) -> Any:
-    return caller.evaluator.include(path, caller.span)
+BUILTINS.add("dropfills", lambda A: convert(*[make_tensors.tensor_of(A)] * 2))
+BUILTINS.add("include", lambda call, path: call.evaluator.include(path, call.span), calls=True)
+for _name in ("nnz", "countstored"):
+    BUILTINS.add(_name, lambda A: make_tensors.tensor_of(A).countstored())
 
 
 # the modules of file formats are imported when the first file is read or written
@@ -349,11 +337,7 @@ def _isapprox(a: Any, b: Any, rtol: float | None = None, atol: float = 0.0) -> b
     return float(np.linalg.norm(x - y)) <= bound
 
 
-@BUILTINS.add("isequal")
-def _isequal(a: Any, b: Any) -> bool:
-    return a is b or data.equal(a, b, data.identical)
-
-
+BUILTINS.add("isequal", lambda a, b: a is b or data.equal(a, b, data.identical))
 BUILTINS.add("ismissing", lambda x: x is ast.MISSING)
 BUILTINS.add("isnothing", lambda x: x is ast.NOTHING)
 

@@ -260,21 +260,15 @@ def _found(call: Call, args: tuple[Any, ...], name: str, is_first: bool = False)
     return (place_in(args[-1], k) for k, held in enumerate(are_true(call, args, name)) if held)
 
 
-@FUNCTIONS.add("findall", calls=True)
-def _findall(call: Call, *args: Any) -> Any:
-    return data.shaped([*_found(call, args, "findall")])
-
-
 @FUNCTIONS.add("findfirst", calls=True)
-def _findfirst(call: Call, *args: Any) -> Any:
+def _first_place(call: Call, *args: Any) -> Any:
     return next(_found(call, args, "findfirst", True), ast.NOTHING)
 
 
-@FUNCTIONS.add("enumerate")
-def _enumerated(v: Any) -> Any:
-    return [(k + 1, x) for k, x in enumerate(data.entries(v))]
-
-
+FUNCTIONS.add(
+    "findall", lambda call, *args: data.shaped([*_found(call, args, "findall")]), calls=True
+)
+FUNCTIONS.add("enumerate", lambda v: [*enumerate(data.entries(v), 1)])
 FUNCTIONS.add("zip", lambda *vs: [*zip(*map(data.entries, vs), strict=False)])
 FUNCTIONS.add("isempty", lambda v: 0 in data.sizes(v, "has no entries"))
 
@@ -324,7 +318,9 @@ _of_dictionary("delete!", _delete)
 
 @FUNCTIONS.add("pairs")
 def _pairs(value: Any) -> Any:
-    return data.entries(value) if isinstance(value, dict) else _enumerated(value)
+    return [
+        *(data.entries(value) if isinstance(value, dict) else enumerate(data.entries(value), 1))
+    ]
 
 
 # ------------------------------------------------------------------------------ strings

@@ -271,16 +271,14 @@ def _each_index(value: Any) -> data.FinchRange:
     return data.FinchRange(1, 1, shape[0])
 
 
-@FUNCTIONS.add("nonzeros")
-def _stored_values(value: Any) -> np.ndarray:
-    return _find_stored(value)[-1]
-
-
 @FUNCTIONS.add("findnz")
 @FUNCTIONS.add("ffindnz")
 def _find_stored(value: Any) -> tuple[Any, ...]:
     coordinates, values = tensor_of(value).entries()
     return (*(np.asfortranarray(c + 1) for c in coordinates), np.array(values))
+
+
+FUNCTIONS.add("nonzeros", lambda A: _find_stored(A)[-1])
 
 
 def _format(name: str, outer: str, inner: str, of_matrices: bool = False) -> None:

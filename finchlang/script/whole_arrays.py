@@ -227,8 +227,8 @@ def _fold_left(call: Call, function: Any, value: Any, *, init: Any = None) -> An
 
 @FUNCTIONS.add("foldr", calls=True)
 def _fold_right(call: Call, function: Any, value: Any, *, init: Any = None) -> Any:
-    swapped = lambda op, a, b: call(op, b, a)  # noqa: E731
-    return _folded(swapped, function, [*data.entries(value)][::-1], init, "foldr")
+    values = [*data.entries(value)][::-1]
+    return _folded(lambda op, a, b: call(op, b, a), function, values, init, "foldr")
 
 
 @FUNCTIONS.add("reduce", calls=True, is_lazy=True)
