@@ -226,7 +226,7 @@ class _Closing(Units):
     def is_known(self, node: ast.Node) -> bool:
         return False
 
-    def fail(self, args: tuple[ast.Node, ...], head: str, span: Span | None) -> None:
+    def fail(self, message: str, span: Span | None) -> None:
         raise self.refused(ast.Text((), span=span))
 
     def refused(self, node: ast.Node) -> FinchError:

@@ -177,11 +177,10 @@ class Units(UnitExpressions):
                 other = ast.Script(()) if name == "&&" else leave
                 self.choose(((holds, taken), (ast.Literal(True), other)), False, node.span)
             case ast.Call(ast.Variable("error") as op, args) if self.is_builtin(op):
-                self.fail(args, "", node.span)
-            case ast.Macro("assert", (condition, *said)):
+                self.fail(", ".join(map(pretty, args)), node.span)
+            case ast.Macro("assert", (condition, *_)):
                 holds = self.expression_of(self.value(condition), condition.span)
-                text = condition.span.text if condition.span else "?"
-                self.ensure(holds, tuple(said) or (ast.Text((text,)),), node.span)
+                self.ensure(holds, f"assertion failed: {pretty(condition)}", node.span)
             case ast.Local():
                 self.local(node, is_last)
                 return
@@ -270,14 +269,12 @@ class Units(UnitExpressions):
         found = self.meaning(op.name, op.span)
         return isinstance(found, Static) and found.value is PREDEFINED.get(op.name)
 
-    def fail(self, args: tuple[ast.Node, ...], head: str, span: Span | None) -> None:
-        """Emit an error, with the message as it is written: the script runs what fails once more, and puts
-        the values in."""
-        said = [arg.parts[0] if _is_plain(arg) else pretty(arg) for arg in args]  # type: ignore
-        self.names.emit(loop_ir.RaiseError(head + "".join(map(str, said)), span=span))
+    def fail(self, message: str, span: Span | None) -> None:
+        """Emit an error. The script runs what fails once more, and tells its own message."""
+        self.names.emit(loop_ir.RaiseError(message, span=span))
 
-    def ensure(self, holds: ast.Node, said: tuple[ast.Node, ...], span: Span | None) -> None:
-        failing, _ = self.names.within(lambda: self.fail(said, "assertion failed: ", span))
+    def ensure(self, holds: ast.Node, message: str, span: Span | None) -> None:
+        failing, _ = self.names.within(lambda: self.fail(message, span))
         arms = (holds, ast.Script(())), (ast.Literal(True), failing)
         self.names.emit(ast.If(arms, span=span))
 
@@ -395,7 +392,7 @@ class Units(UnitExpressions):
         if not isinstance(step, ast.Literal):
             step = self.kept(step)
             is_step = call("!=", step, ast.Literal(0), span=over.span)
-            self.ensure(is_step, (ast.Text(("the step is 0",)),), over.span)
+            self.ensure(is_step, "the step is 0", over.span)
         elif type(step.value) is not int or not step.value:
             raise NotStaged("the step of the range is no integer but 0", over.span)
         return Rounds(ast.Range(start, over.step and step, stop, span=over.span), ())
@@ -460,7 +457,7 @@ class Units(UnitExpressions):
         self.collected[at] = names.numbers.get((id(frame), VALUE), "")
         if not may_be_empty:
             some = call(">", self.value(count), ast.Literal(0))
-            self.ensure(some, (ast.Text(("there are no values",)),), span)
+            self.ensure(some, "there are no values", span)
         if node.condition is not None:  # there is room for all
             names.assign((id(frame), ROOM), made, span)
             made = self.make(level, (self.value(count),), span, is_array=True)
@@ -550,10 +547,6 @@ def _at_place(column: str) -> ast.Node:
 def _items(value: Any) -> tuple[Any, ...]:
     """The values in a tuple, or the one value."""
     return value if isinstance(value, tuple) else (value,)
-
-
-def _is_plain(node: ast.Node) -> bool:
-    return isinstance(node, ast.Text) and len(node.parts) == 1 and isinstance(node.parts[0], str)
 
 
 _SAFE = ast.Literal, ast.Variable

@@ -565,12 +565,10 @@ def interruptible(span: Span | None, loop: Callable[[Environment], Any]) -> Clos
     def run(env: Environment) -> Any:
         try:
             return loop(env)
-        except FinchError as error:
-            raise error.at(span) from None
         except KeyboardInterrupt:
             raise FinchError("interrupted", "stopped in this loop", span) from None
 
-    return run
+    return placed(span, run)
 
 
 def _is_plain(target: ast.Subscript) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial, reduce
 from inspect import signature
 from typing import Any
 
@@ -281,34 +282,27 @@ def _find_stored(value: Any) -> tuple[Any, ...]:
 FUNCTIONS.add("nonzeros", lambda A: _find_stored(A)[-1])
 
 
-def _format(name: str, outer: str, inner: str, of_matrices: bool = False) -> None:
-    """Adds a function that makes formats with `outer` as the outermost level and `inner` for the others, of
-    2 modes, or as many as its first argument says. COO and hash levels hold all modes in one."""
-
-    def made(*args: Any) -> Level:
-        order, *rest = (2, *args) if of_matrices else args
-        count = data.whole(order, "the number of dimensions")
-        if len(rest) > 1 or not 1 <= count <= 32:
-            raise FinchError("type", "a format takes the number of dimensions and a fill")
-        fill = rest[0] if rest else 0.0
-        if type_of_value(fill) is None:
-            raise FinchError("type", f"a fill is a number, not {kind_of(fill)}")
-        level: Any = construct("Element", (), (fill,))
-        if not inner:
-            return construct(outer, (count,), (level,))
-        for kind in [inner] * (count - 1) + [outer]:
-            level = construct(kind, (), (level,))
-        return level
-
-    FUNCTIONS.add(name, made)
+def _format(outer: str, inner: str, order: int | None, *args: Any) -> Level:
+    """A format with `outer` as the outermost level and `inner` for the others, of this order, or of as many
+    modes as the first argument says. COO and hash levels hold all modes in one."""
+    modes, *rest = args if order is None else (order, *args)
+    count = data.whole(modes, "the number of dimensions")
+    if len(rest) > 1 or not 1 <= count <= 32:
+        raise FinchError("type", "a format takes the number of dimensions and a fill")
+    fill = rest[0] if rest else 0.0
+    if type_of_value(fill) is None:
+        raise FinchError("type", f"a fill is a number, not {kind_of(fill)}")
+    leaf: Any = construct("Element", (), (fill,))
+    if not inner:
+        return construct(outer, (count,), (leaf,))
+    kinds = [inner] * (count - 1) + [outer]
+    return reduce(lambda level, kind: construct(kind, (), (level,)), kinds, leaf)
 
 
-_DENSE, _LIST = "Dense", "SparseList"
-_format("CSCFormat", _DENSE, _LIST, True)
-_format("DCSCFormat", _LIST, _LIST, True)
-_format("CSFFormat", _DENSE, _LIST)
-_format("DCSFFormat", _LIST, _LIST)
-_format("COOFormat", "SparseCOO", "")
-_format("HashFormat", "SparseHash", "")
-_format("ByteMapFormat", _DENSE, "SparseByteMap")
-_format("DenseFormat", _DENSE, _DENSE)
+for _name, *_levels in (
+    *(("CSCFormat", "Dense", "SparseList", 2), ("DCSCFormat", "SparseList", "SparseList", 2)),
+    *(("CSFFormat", "Dense", "SparseList", None), ("DCSFFormat", "SparseList", "SparseList", None)),
+    *(("COOFormat", "SparseCOO", "", None), ("HashFormat", "SparseHash", "", None)),
+    *(("ByteMapFormat", "Dense", "SparseByteMap", None), ("DenseFormat", "Dense", "Dense", None)),
+):
+    FUNCTIONS.add(_name, partial(_format, *_levels))

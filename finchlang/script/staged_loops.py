@@ -195,12 +195,11 @@ class StagedLoop:
         bounds = (found.start, found.step, found.stop) if isinstance(found, FinchRange) else (None,)
         if not isinstance(node, ast.For) or all(type(bound) is int for bound in bounds):
             return found, environment
-        names = node.names or (node.variable,)
-        hidden = dict(zip(entry_names(len(names)), columns(found, len(names)), strict=False))
-        if not hidden:
+        count = len(node.names) or 1
+        parts = columns(found, count)[:count]
+        if not parts:
             return None, environment
-        within = Environment(Scope(environment.scope, hidden), environment, {**hidden})
-        return FinchRange(1, 1, min(map(len, hidden.values()))), within
+        return FinchRange(1, 1, min(map(len, parts))), holding(parts, environment)
 
     def pays(self, behind: int = 0, ahead: int = OFTEN) -> bool:
         """Whether making a unit pays, for a run with so many rounds behind it, with those of loops in it,
@@ -288,9 +287,7 @@ class StagedLoops:
         if any({*map(len, own)} != {n} for own, n in zip(parts, counts, strict=True)):
             return None
         flat = [part for all, own in zip(parts, names, strict=True) for part in all[: len(own)]]
-        hidden: dict[str, Any] = dict(zip(entry_names(len(flat)), flat, strict=True))
-        within = Environment(Scope(environment.scope, hidden), environment, hidden)
-        done = self.rounds(loop, within, None, True)
+        done = self.rounds(loop, holding(flat, environment), None, True)
         return done.value if isinstance(done, Leave) else None
 
     def mapped(self, function: Any, values: Sequence[Any]) -> np.ndarray | None:
@@ -455,6 +452,12 @@ def count_of(value: Any) -> int | None:
     if isinstance(value, np.ndarray):
         return value.size
     return len(value) if isinstance(value, (FinchRange, list, tuple, dict)) else None
+
+
+def holding(parts: list[Any], environment: Environment) -> Environment:
+    """An environment with names for entries of arrays, which scripts cannot have."""
+    hidden: dict[str, Any] = dict(zip(entry_names(len(parts)), parts, strict=True))
+    return Environment(Scope(environment.scope, hidden), environment, hidden)
 
 
 def collecting(
