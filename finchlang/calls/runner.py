@@ -21,7 +21,7 @@ from finchlang.levels.level import Level
 from finchlang.operators.operator_table import node_of
 from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.types import foreign
-from finchlang.syntax.user_function import Laws
+from finchlang.syntax.user_function import Laws, Operation
 
 if TYPE_CHECKING:
     import numpy as np
@@ -312,7 +312,9 @@ class Runner:
         # without what was found of the values, which the denotation does not use
         known = site.operations(formats)
         operations = {n: self.operation(environment.get(n)) or f for n, f in known.items()}
-        functions = self.denoted(map(environment.get, operations))
+        own = [n.op for n in trees.walk(site.node.program) if isinstance(n, (ast.Call, ast.Assign))]
+        inside = [op for op in own if isinstance(op, Operation)]
+        functions = self.denoted((*map(environment.get, operations), *inside))
         node = substitute.specialized(site.node, bound, operations, site.fills(formats))
         return node, bound, functions
 

@@ -17,7 +17,6 @@ from finchlang.script.lazy_values import Pending, is_array, is_row
 from finchlang.script.make_tensors import element_type, tensor_of
 from finchlang.script.subscripts import ALL, index_of
 from finchlang.script.whole_arrays import REDUCTIONS, check_some, no_match
-from finchlang.syntax import nodes as ast
 from finchlang.syntax.types import Type, can_store
 from finchlang.tensors.adopt import list_format
 from finchlang.tensors.formats import nest_of
@@ -27,15 +26,12 @@ _TRANSPOSES = ("adjoint", "transpose")
 _OF_FUNCTIONS = ("map", "broadcast", "reduce", "mapreduce")
 
 
-def pending(
-    args: list[Any], make: Callable[..., Expression], functions: dict[ast.Node, Any] | None = None
-) -> Pending:
+def pending(args: list[Any], make: Callable[..., Expression]) -> Pending:
     """What `make` makes of the expressions of the arguments. Raises FinchError."""
-    found, nodes = Pending(None, dict(functions or {})), []
+    found, nodes = Pending(None), []
     with told(None):
         for arg in args:
             if type(arg) is Pending:
-                found.functions |= arg.functions
                 found.is_kept |= arg.is_kept
                 found.has_numpy |= arg.has_numpy
                 nodes.append(arg.node)
@@ -49,10 +45,9 @@ def pending(
 def computed(values: list[Pending], run_kernel: Any, **how: Any) -> list[Any]:
     """The values of lazy arrays, by one kernel; `how` as in `array.compute.computed`. A dense result is a
     NumPy array if one is among its operands."""
-    functions = {key: f for value in values for key, f in value.functions.items()}
     roots = tuple([value.node for value in values])
     with told(None):
-        found = results(roots, functions, run_kernel, **how)
+        found = results(roots, run_kernel, **how)
     return [_held(one, value.has_numpy) for one, value in zip(found, values, strict=True)]
 
 
@@ -65,12 +60,12 @@ def _held(found: Any, has_numpy: bool) -> Any:
 
 def by_elements(function: Any, args: list[Any]) -> Pending:
     """An operator, by its name or as a value of the script, of the elements of arrays."""
-    op, functions = function, None
+    op = function
     if not isinstance(function, str):
-        op, functions = table.operator_of(function, getattr(function, "name", "this"))
+        op = table.operator_of(function, getattr(function, "name", "this"))
     if op in data.ROUNDING and isinstance(args[0], Type):  # as in `round.(Int64, A)`
         return by_elements(args[0].name, [by_elements(op, args[1:])])
-    return pending(args, lambda *nodes: table.elementwise(op, [*nodes]), functions)
+    return pending(args, lambda *nodes: table.elementwise(op, [*nodes]))
 
 
 def by_entries(args: list[Any], apply: Callable[..., Any]) -> Tensor | None:
@@ -196,7 +191,7 @@ def _of_function(name: str, args: list[Any], dims: Any = None, init: Any = None)
         return by_elements(function, arrays)
     if name == "mapreduce":
         function, arrays = arrays[0], [by_elements(function, arrays[1:])]
-    op, functions = table.operator_of(function)
+    op = table.operator_of(function)
 
     def reduced(node: Expression) -> Expression:
         axes = axes_of(node, dims)
@@ -206,4 +201,4 @@ def _of_function(name: str, args: list[Any], dims: Any = None, init: Any = None)
         found = table.summed(op, node, every if axes is None else axes, axes is not None)
         return found if init is None else apply(op, table.operand(init), found)
 
-    return pending(arrays, reduced, functions)
+    return pending(arrays, reduced)

@@ -17,15 +17,16 @@ from finchlang.array.inferred_values import op_node, result_of
 from finchlang.array.operands import as_expression
 from finchlang.array.reductions import reduced
 from finchlang.base.errors import FinchError
+from finchlang.base.locks import keep
 from finchlang.operators.operator_table import OPERATORS, operator
-from finchlang.script.as_operator import operation
+from finchlang.script.as_operator import CALLED, KNOWN, operation
 from finchlang.script.containers import axes_of
 from finchlang.script.linear_algebra import OVER
 from finchlang.script.shape_functions import check_stacked
 from finchlang.script.show import kind_of
 from finchlang.script.values import Builtin, FinchRange
 from finchlang.script.whole_arrays import REDUCTIONS, along, check_product, no_match
-from finchlang.syntax import nodes as ast, types
+from finchlang.syntax import nodes as ast, traversal as trees, types
 
 
 def operand(value: Any) -> lazy.Expression:
@@ -38,9 +39,9 @@ def operand(value: Any) -> lazy.Expression:
         raise FinchError("type", f"{kind_of(value)} is no array") from None
 
 
-def operator_of(value: Any, name: str = "this") -> tuple[Any, dict[ast.Node, Any]]:
+def operator_of(value: Any, name: str = "this") -> Any:
     """The operator that a value is for elements: its name in the table, or the Operation made of a script's
-    function, with which that function is returned. Raises FinchError "type" for other values."""
+    function. Raises FinchError "type" for other values."""
     value = OPERATORS.get(value.name) if isinstance(value, Builtin) else value
     found = operation(value)
     if found is None:
@@ -48,7 +49,11 @@ def operator_of(value: Any, name: str = "this") -> tuple[Any, dict[ast.Node, Any
             "`@einsum` sums up by `+=` what the result has no index for" if name == "sum" else None
         )
         raise FinchError("type", f"`{name}` is no operator of elements", hint=hint)
-    return (found.name, {}) if isinstance(found, ast.Variable) else (found, {found: value})
+    if isinstance(found, ast.Variable):
+        return found.name
+    found = trees.replace(found, span=None)  # messages are to have its name
+    keep(CALLED, found, value, KNOWN)
+    return found
 
 
 def elementwise(op: Any, args: list[lazy.Expression]) -> lazy.Expression:

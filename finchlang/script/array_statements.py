@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from finchlang.array import expression as lazy
-from finchlang.array.compute import PROGRAMS, computed
+from finchlang.array.compute import computed
 from finchlang.array.indexing import getitem
 from finchlang.array.operands import as_expression
 from finchlang.base.errors import FinchError, number_of
@@ -21,7 +21,6 @@ from finchlang.script import array_functions as table
 from finchlang.script.subscripts import ALL, index_of
 from finchlang.script.values import held
 from finchlang.syntax import nodes as ast, traversal as trees
-from finchlang.syntax.user_function import Operation
 from finchlang.tensors.array_base import size_text
 from finchlang.tensors.tensor import Scalar
 from finchlang.text.literals import SPELLINGS
@@ -42,48 +41,17 @@ def made(node: ast.Macro, environment: Environment, value: Value, run_kernel: Ru
     elements = (_Einsum if is_einsum else _Elements)(environment, value)
     with told(node):
         root, is_dense = elements.statement(*node.args)
-        (found,) = results((root,), elements.functions, run_kernel, is_dense=is_dense)
+        (found,) = results((root,), run_kernel, is_dense=is_dense)
     return held(found) if isinstance(found, Scalar) and not is_einsum else found
 
 
-def results(
-    roots: tuple[lazy.Expression, ...],
-    functions: dict[ast.Node, Any],
-    run_kernel: RunKernel,
-    **how: Any,
-) -> list[Any]:
-    """The values of expressions (`how` as in `computed`), in which the script's `functions` stand by the
-    operators made of them."""
+def results(roots: tuple[lazy.Expression, ...], run_kernel: RunKernel, **how: Any) -> list[Any]:
+    """The values of expressions (`how` as in `computed`)."""
 
     def run(kernel: ast.KernelNode, values: dict[str, Any]) -> Any:
-        if functions:
-            kernel, names = _called_by_name(kernel)
-            values |= {name: functions[found] for name, found in names.items()}
         return run_kernel(kernel, Environment(values=values))
 
     return computed(roots, run_kernel=run, **how)
-
-
-# by the id of a kernel, which is kept so that the id is not used again
-_named: dict[int, tuple[ast.KernelNode, ast.KernelNode, dict[str, ast.Node]]] = {}
-
-
-def _called_by_name(kernel: ast.KernelNode) -> tuple[ast.KernelNode, dict[str, ast.Node]]:
-    """A kernel that calls the script's functions by name, and these functions by their names."""
-    known = _named.get(id(kernel))
-    if known is None:
-        found = dict.fromkeys(trees.find_all(kernel.program, Operation))
-        names: dict[ast.Node, str] = {f: f"{f.name}_{k + 1}" for k, f in enumerate(found)}
-
-        def change(node: Any) -> ast.Node:
-            name = names.get(node.op) if isinstance(node, (ast.Call, ast.Assign)) else None
-            return node if name is None else trees.replace(node, op=ast.Variable(name))
-
-        if len(_named) >= PROGRAMS:
-            _named.clear()
-        made = trees.replace(kernel, program=trees.rewrite_bottom_up(change, kernel.program))
-        known = _named[id(kernel)] = kernel, made, {name: f for f, name in names.items()}
-    return known[1:]
 
 
 @contextmanager
@@ -108,8 +76,6 @@ class _Elements:
 
     def __init__(self, environment: Environment, value: Value):
         self.environment, self.value = environment, value
-        # functions of the script, by the operators made of them
-        self.functions: dict[ast.Node, Any] = {}
 
     def statement(self, node: ast.Node) -> tuple[lazy.Expression, bool]:
         """The expression to compute, and whether in a dense format (`todense(...)`)."""
@@ -170,11 +136,9 @@ class _Elements:
     def operator(self, node: ast.Node) -> Any:
         """The operator of a name: its name in the table, or the Operation made of a script's function."""
         try:
-            found, functions = table.operator_of(self.value(node), getattr(node, "name", "this"))
+            return table.operator_of(self.value(node), getattr(node, "name", "this"))
         except FinchError as error:
             raise error.at(node.span) from None
-        self.functions |= functions
-        return found
 
     def index(self, node: ast.Node, size: int) -> Any:
         """The index as Python's: from 0, a range as a slice. Raises FinchError "bounds"."""

@@ -80,10 +80,17 @@ class Denoted:
         return row.result_type(tuple(types))
 
 
+#: the functions that kernels of arrays have as operators, those that were used last
+CALLED: dict[Operation, FinchFunction | Operator] = {}
+KNOWN = 1024
+
+
 def denoted(apply: Callable[..., Any], values: Iterable[Any]) -> dict[Operation, Denoted]:
-    """The script's functions among the values, and those that they call, for the denotation."""
+    """The script's functions among the values, or in CALLED by operators among them, and those that they
+    call, for the denotation."""
     found: set[tuple[Operation, FinchFunction | Operator]] = set()
     for value in values:
+        value = CALLED.get(value) if isinstance(value, Operation) else value
         if isinstance(value, FinchFunction):
             found |= {*_closed(value).functions}
         elif isinstance(value, Operator) and value.node is not None:

@@ -11,19 +11,18 @@ import numpy as np
 from finchlang.base.records import record
 from finchlang.script import values as data
 from finchlang.script.show import text
-from finchlang.syntax import nodes as ast, types
+from finchlang.syntax import types
 
 
 class Pending:
-    """An array that is not computed yet: its `node`, and the script's functions in it by the operators made
-    of them. `is_row` if it is the transpose of a vector, and `has_numpy` if a NumPy array is an operand.
-    One that `is_kept` stays lazy until `compute`."""
+    """An array that is not computed yet, and its `node`. `is_row` if it is the transpose of a vector, and
+    `has_numpy` if a NumPy array is an operand. One that `is_kept` stays lazy until `compute`."""
 
-    __slots__ = ("functions", "has_numpy", "is_kept", "is_row", "node")
+    __slots__ = ("has_numpy", "is_kept", "is_row", "node")
     kind: ClassVar[str] = "a lazy array"
 
-    def __init__(self, node: Any, functions: dict[ast.Node, Any]):
-        self.node, self.functions = node, functions
+    def __init__(self, node: Any):
+        self.node = node
         self.is_row = self.has_numpy = self.is_kept = False
 
     @property
