@@ -18,13 +18,13 @@ from finchlang.array.operands import as_expression
 from finchlang.array.reductions import reduced
 from finchlang.base.errors import FinchError
 from finchlang.base.locks import keep
-from finchlang.operators.operator_table import OPERATORS, operator
+from finchlang.operators.operator_table import operator
 from finchlang.script.as_operator import CALLED, KNOWN, operation
 from finchlang.script.containers import axes_of
 from finchlang.script.linear_algebra import OVER
 from finchlang.script.shape_functions import check_stacked
 from finchlang.script.show import kind_of
-from finchlang.script.values import Builtin, FinchRange
+from finchlang.script.values import FinchRange
 from finchlang.script.whole_arrays import REDUCTIONS, along, check_product, no_match
 from finchlang.syntax import nodes as ast, traversal as trees, types
 
@@ -42,7 +42,6 @@ def operand(value: Any) -> lazy.Expression:
 def operator_of(value: Any, name: str = "this") -> Any:
     """The operator that a value is for elements: its name in the table, or the Operation made of a script's
     function. Raises FinchError "type" for other values."""
-    value = OPERATORS.get(value.name) if isinstance(value, Builtin) else value
     found = operation(value)
     if found is None:
         hint = (

@@ -47,10 +47,7 @@ def made(node: ast.Macro, environment: Environment, value: Value, run_kernel: Ru
 
 def results(roots: tuple[lazy.Expression, ...], run_kernel: RunKernel, **how: Any) -> list[Any]:
     """The values of expressions (`how` as in `computed`)."""
-
-    def run(kernel: ast.KernelNode, values: dict[str, Any]) -> Any:
-        return run_kernel(kernel, Environment(values=values))
-
+    run = lambda kernel, values: run_kernel(kernel, Environment(values=values))  # noqa: E731
     return computed(roots, run_kernel=run, **how)
 
 

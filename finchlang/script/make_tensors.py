@@ -193,8 +193,7 @@ def sparse_matrix(*args: Any) -> Any:
         tensor = tensor_of(args[0])
         if tensor.order not in (1, 2):
             raise FinchError("type", f"sparse takes a vector or matrix, not {kind_of(args[0])}")
-        fill = typed_literal(element_type(tensor).wrap(0))
-        return convert(list_format(element_type(tensor), tensor.order, fill.value), tensor)
+        return convert(list_format(element_type(tensor), tensor.order), tensor)
     return sparse_of(*args)
 
 
