@@ -194,17 +194,11 @@ class UnitNames:
         return self.numbers[key]
 
     def slot(self, level: Level, name: str, is_array: bool = False) -> str:
-        """A slot of the unit's own that holds no tensor which has a name now."""
-        used = {value.name for value in self.values.values() if isinstance(value, SlotName)}
-        used |= {*self.own.values()}
-        free = (s for s in self.made if s not in used and self.formats[s] == level)
-        alike = (s for s in free if (s in self.arrays) == is_array)
-        found = next(alike, None) or self.fresh(name)
-        if found not in self.formats:
-            self.made.append(found)
-            self.formats[found] = level
-            self.arrays |= {found} if is_array else set()
-        self.values[0, found] = SlotName(found)  # before it has a name, no other is made there
+        """A new slot of the unit's own."""
+        found = self.fresh(name)
+        self.made.append(found)
+        self.formats[found] = level
+        self.arrays |= {found} if is_array else set()
         return found
 
     def is_array(self, slot: str) -> bool:
@@ -267,7 +261,7 @@ class UnitNames:
         elif value.name != slot:
             self.emit(loop_ir.ExchangeSlots(value.name, slot, span=span))
             self.emit(ast.Let((ast.Variable(self.flags[slot]),), None, ast.Literal(True)))
-        alike = [k for k, v in self.values.items() if v == value and k[0]]
+        alike = [k for k, v in self.values.items() if v == value]
         self.values |= dict.fromkeys((key, *alike), SlotName(slot))
         return SlotName(slot)
 
@@ -287,8 +281,6 @@ class UnitNames:
         """Have all names of `target` mean what they mean there, by exchanges of slots. Raises NotStaged."""
         moves: dict[str, str] = {}
         for key, want in target.items():
-            if not key[0]:  # no name has it any more
-                continue
             have, what = self.values.get(key), f"`{key[1]}`"
             if isinstance(want, SlotName) and isinstance(have, SlotName):
                 if moves.setdefault(have.name, want.name) != want.name:

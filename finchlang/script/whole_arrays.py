@@ -112,10 +112,15 @@ def _total(name: str, operator: str, ufunc: Any, call: Call, function: Any, valu
     found = list(data.entries(value))
     if not found and name not in ("sum", "prod"):
         raise FinchError("type", f"{name} of nothing")
-    if str in map(type, found) and operator in "+*":
+    if operator in "+*":
+        _refuse_strings(name, found)
+    return reduce(data.binary(operator), found or [int(name == "prod")])
+
+
+def _refuse_strings(name: str, values: Any) -> None:
+    if str in map(type, values):
         hint = "`join(v)` joins strings, `parse(Float64, s)` reads a number"
         raise FinchError("type", f"{name} takes numbers, not strings", hint=hint)
-    return reduce(data.binary(operator), found or [int(name == "prod")])
 
 
 #: of how many numbers there is a mean and so on; of fewer it is NaN
@@ -125,7 +130,10 @@ _LEAST = {"mean": 1, "var": 2, "std": 2}
 def _statistic(name: str, call: Call, function: Any, value: Any) -> Any:
     if name == "mean" and not function and isinstance(value, data.FinchRange) and len(value):
         value = value[0], value[len(value) - 1]
-    found = grid(call.each(*function, value) if function else value)
+    values = call.each(*function, value) if function else value
+    if not data.is_array(values):
+        _refuse_strings(name, data.entries(values))
+    found = grid(values)
     return data.plain(along(np, name, found)) if found.size >= _LEAST[name] else math.nan
 
 
