@@ -312,8 +312,8 @@ class Runner:
         # without what was found of the values, which the denotation does not use
         known = site.operations(formats)
         operations = {n: self.operation(environment.get(n)) or f for n, f in known.items()}
-        own = [n.op for n in trees.walk(site.node.program) if isinstance(n, (ast.Call, ast.Assign))]
-        inside = [op for op in own if isinstance(op, Operation)]
+        nodes = trees.find_all(site.node.program, ast.Call, ast.Assign)
+        inside = [n.op for n in nodes if isinstance(n.op, Operation)]
         functions = self.denoted((*map(environment.get, operations), *inside))
         node = substitute.specialized(site.node, bound, operations, site.fills(formats))
         return node, bound, functions
