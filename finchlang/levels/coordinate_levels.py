@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from finchlang.base.errors import Bug, FinchError
@@ -13,7 +12,7 @@ from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Expr
 from finchlang.levels import layout as lay, looplets as lp
 from finchlang.levels.level import READ, Dims, Fiber, Indexed, Storage, Within
-from finchlang.levels.sorted_coordinates import Here, Listed, load_range, spikes
+from finchlang.levels.sorted_coordinates import Listed, load_range
 from finchlang.syntax.nodes import Node
 from finchlang.syntax.types import Float64
 
@@ -135,17 +134,14 @@ class Entries(Within):
         return lp.delayed(lambda host: self.looplets(host, protocol))
 
     def looplets(self, host: Host, protocol: str | None) -> Node:
-        """As `spikes`; of a mode before the last, one coordinate may have several entries."""
+        """As `Listed.points`; of a mode before the last, one coordinate may have several entries."""
         idx = self.level.buffers(self.body.store)[self.left - 1]
         listed = Listed(idx, self.start, self.stop, self.level.fill)
         size = self.sizes()[-1]
         assert size is not None
-        if self.left == 1:
 
-            def child(host: Host, q: Expr, i: Expr) -> Node:
-                return self.body.child(self.level.child_position(host, self.body.store, q))
-
-            return spikes(host, listed, size, protocol, child)
+        def last_of_all(host: Host, q: Expr, i: Expr) -> Node:
+            return self.body.child(self.level.child_position(host, self.body.store, q))
 
         def after(host: Host, q: Expr, i: Expr) -> Expr:
             """The first position after q whose coordinate is not i, that of q."""
@@ -154,21 +150,6 @@ class Entries(Within):
         def payload(host: Host, q: Expr, i: Expr) -> Node:
             return Entries(self.body, self.left - 1, q, after(host, q, i))
 
-        def there(i: Expr, q: Expr) -> Node:
-            return lp.delayed(lambda host: payload(host, q, i))
-
-        if protocol == "follow":
-            return lp.Lookup(lambda host, i: listed.at(host, i, partial(there, i)))
-        listed = listed.until_last(host, size)
-
-        def body(host: Host, here: Here) -> Node:
-            def tail(host: Host) -> Node:
-                q = here(host)
-                return payload(host, q, listed.coordinate(host, q))
-
-            return lp.Spike(listed.fill, lp.delayed(tail))
-
-        def following(host: Host, q: Expr) -> Expr:
-            return after(host, q, listed.coordinate(host, q))
-
-        return listed.then_fill(listed.steps(host, protocol, body, None, None, following))
+        if self.left == 1:
+            return listed.points(host, size, protocol, last_of_all)
+        return listed.points(host, size, protocol, payload, after)

@@ -6,15 +6,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from finchlang.base.records import record
-from finchlang.host.construct import ONE, ZERO, add, compare, sub
+from finchlang.host.construct import ONE, ZERO, add, compare, mul, sub
 from finchlang.host.interface import Host
-from finchlang.host.ir import Buffer, Expr
+from finchlang.host.ir import Buffer, Cell, Expr
 from finchlang.levels import looplets as lp
 from finchlang.levels.level import Fiber
 from finchlang.syntax import nodes as ast, types
 
 #: the present position of a stepper
 Here = Callable[[Host], Expr]
+#: the entry at a position of a list
+EntryAt = Callable[[Host, "Listed", Expr], lp.Entry]
 #: the payload at coordinate i (from 1), which is listed at position q
 Child = Callable[[Host, Expr, Expr], ast.Node]
 
@@ -57,80 +59,130 @@ class Listed:
         """The first position from q on at or after coordinate i."""
         return host.search(self.idx, q, self.stop, sub(i, 1))
 
-    def find(
-        self, host: Host, i: Expr, holds: Callable[[Expr], Expr], there: Callable[[Expr], ast.Node]
+    def points(
+        self,
+        host: Host,
+        size: Expr,
+        protocol: str | None,
+        child: Child,
+        after: Callable[[Host, Expr, Expr], Expr] | None = None,
     ) -> ast.Node:
-        """`there(q)` for the first position q at or after i, if there is one and it `holds`."""
-        q = self.locate(host, self.start, i)
-        hit = host.only_if(compare("lt", q, self.stop), lambda: holds(q), "hit")
-        return lp.Switch(hit, there(q), self.fill)
+        """As `looplets`, for entries of one coordinate each; `after(host, q, i)` is the position after
+        those at the coordinate i of q, if there may be several."""
 
-    def at(self, host: Host, i: Expr, there: Callable[[Expr], ast.Node]) -> ast.Node:
-        """`there(q)` for the position q of coordinate i, if it is listed."""
+        def entry(host: Host, listed: Listed, q: Expr) -> lp.Entry:
+            i = listed.coordinate(host, q)
+            return i, i, lambda host: child(host, q, i)
 
-        def holds(q: Expr) -> Expr:
-            return compare("eq", host.load(self.idx, q, self.name, types.Int64), sub(i, 1))
+        return self.looplets(host, size, protocol, entry, True, after)
 
-        return self.find(host, i, holds, there)
+    def looplets(
+        self,
+        host: Host,
+        size: Expr,
+        protocol: str | None,
+        entry: EntryAt,
+        are_points: bool = False,
+        after: Callable[[Host, Expr, Expr], Expr] | None = None,
+    ) -> ast.Node:
+        """The looplets over coordinates 1..size: a stepper (or jumper) over runs of fill, each with an
+        entry at its end, and a run of fill after the last; with `follow` a search at each coordinate."""
+        if protocol == "follow":
+            whole = replace(self, last=size)
+
+            def find(host: Host, i: Expr) -> ast.Node:
+                q = self.locate(host, self.start, i)
+
+                def holds() -> Expr:
+                    return compare("le", entry(host, whole, q)[0], i)
+
+                def there(host: Host) -> ast.Node:
+                    found = entry(host, whole, q)[2](host)
+                    return found if are_points else lp.at_point(host, found, i)
+
+                hit = host.only_if(compare("lt", q, self.stop), holds, "hit")
+                return lp.Switch(hit, lp.delayed(there), self.fill)
+
+            return lp.Lookup(find)
+        listed = self.until_last(host, size)
+
+        def body(host: Host, here: Here) -> ast.Node:
+            def inside(host: Host) -> ast.Node:
+                first, _, make = entry(host, listed, here(host))
+                if are_points:
+                    return make(host) if after else lp.Spike(self.fill, make(host), is_stored=True)
+                gap = lp.Phase(lp.Run(self.fill), stop=sub(first, 1))
+                return lp.Sequence((gap, lp.Phase(make(host))))
+
+            return lp.Spike(self.fill, lp.delayed(inside)) if after else lp.delayed(inside)
+
+        steps = listed.steps(host, protocol, body, entry, are_points, after)
+        return lp.Sequence((lp.Phase(steps, stop=listed.last), lp.Phase(lp.Run(self.fill))))
 
     def steps(
         self,
         host: Host,
         protocol: str | None,
         body: Callable[[Host, Here], ast.Node],
-        tail: Callable[[Host, Expr, Expr], ast.Node] | None = None,
-        region: Callable[[Host, Expr], lp.Entry] | None = None,
-        following: Callable[[Host, Expr], Expr] = lambda host, q: add(q, 1),
+        entry: EntryAt | None = None,
+        are_points: bool = False,
+        after: Callable[[Host, Expr, Expr], Expr] | None = None,
     ) -> lp.Steps:
-        """A stepper (or jumper) over the positions. `body(host, here)` is the looplet up to the
-        coordinate of `here`, and `following` gives the position after another. `tail` is given if each
-        looplet is a run of fill and then a payload, `region` if it is a run of fill and then a region:
-        then the rule Meet can use the positions."""
-        at = host.cell(self.start, "q")
+        """A stepper (or jumper) over the positions, whose looplet up to the coordinate of `here` is
+        `body(host, here)`. With an `entry` at each, the rule Meet can use the positions."""
         kind = lp.Jumper if protocol == "gallop" else lp.Stepper
-
-        def point(host: Host, q: Expr) -> lp.Entry:
-            assert tail is not None
-            i = self.coordinate(host, q)
-            return i, i, lambda host: tail(host, q, i)
-
         known = lp.Stored(
-            *(self.start, self.stop, self.fill, at, self.locate, region or point),
-            are_points=tail is not None,
-            listed=(self.idx, ONE) if tail else None,
+            *(self.start, self.stop, self.fill, host.cell(self.start, "q"), self.locate),
+            entry=lambda host, q: entry(host, self, q),  # type: ignore[misc]
+            are_points=are_points,
+            listed=(self.idx, ONE) if are_points else None,
         )
         here, go = known.here, known.go
+
+        def following(host: Host, q: Expr) -> Expr:
+            return after(host, q, self.coordinate(host, q)) if after else add(q, 1)
+
         return kind(
             seek=lambda host, i: go(host, self.locate(host, here(host), i)),
             stride=lambda host: self.coordinate(host, here(host)),
             body=lambda host: body(host, here),
             next=lambda host: go(host, following(host, here(host))),
             last=self.last,
-            stored=known if tail or region else None,
+            stored=known if entry and not after else None,
         )
 
-    def then_fill(self, steps: lp.Steps) -> ast.Node:
-        """The steps up to the last coordinate, then a run of fill."""
-        return lp.Sequence((lp.Phase(steps, stop=self.last), lp.Phase(lp.Run(self.fill))))
+
+def delimit(host: Host, ptr: Buffer, keys: Buffer, stored: Cell, span: Expr, count: Expr) -> None:
+    """Make the offsets of `count` fibers from the `stored` sorted keys of all their entries: those of
+    fiber p are from p * span on."""
+    host.store(ptr, ZERO, ZERO)
+    stop = host.get(stored)
+    if count is ONE:
+        host.store(ptr, ONE, stop)
+        return
+
+    def fiber(p: Expr) -> None:
+        start, after = host.load(ptr, p, "start", types.Int64, lower=ZERO), add(p, 1)
+        host.store(ptr, after, host.search(keys, start, stop, host.let(mul(after, span), "end")))
+
+    host.count(ZERO, sub(count, 1), fiber, "p")
 
 
-def spikes(host: Host, listed: Listed, size: Expr, protocol: str | None, child: Child) -> ast.Node:
-    """The looplets over coordinates 1..size: a stepper (or jumper) over spikes up to the last stored
-    coordinate, then a run of fill; with `follow` a binary search at each coordinate."""
-    if protocol == "follow":
-        return lp.Lookup(
-            lambda host, i: listed.at(host, i, lambda q: lp.delayed(lambda host: child(host, q, i)))
-        )
-    listed = listed.until_last(host, size)
+def each_listed(
+    host: Host, ptr: Buffer, span: Expr, count: Expr, body: Callable[[Expr, Expr], None]
+) -> None:
+    """Run `body(q, p * span)` for each position q of each of `count` fibers p."""
 
-    def spike(host: Host, here: Here) -> ast.Node:
-        q = here(host)
-        return lp.Spike(listed.fill, child(host, q, listed.coordinate(host, q)), is_stored=True)
+    def fiber(p: Expr) -> None:
+        start = host.load(ptr, p, "start", types.Int64)
+        stop = host.load(ptr, add(p, 1), "stop", types.Int64)
+        base = host.let(mul(p, span), "base")
+        host.count(start, sub(stop, 1), lambda q: body(q, base), "q")
 
-    def body(host: Host, here: Here) -> ast.Node:
-        return lp.delayed(lambda host: spike(host, here))
-
-    return listed.then_fill(listed.steps(host, protocol, body, child))
+    if count is ONE:
+        fiber(ZERO)
+    else:
+        host.count(ZERO, sub(count, 1), fiber, "p")
 
 
 def counting(host: Host, fiber: Fiber) -> Callable[[Host], None]:

@@ -6,13 +6,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from finchlang.host.construct import ZERO, add, compare, op, sub
+from finchlang.host.construct import ZERO, add, compare, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay, looplets as lp
 from finchlang.levels.block_levels import NONE
 from finchlang.levels.level import Fiber, Indexed
-from finchlang.levels.sorted_coordinates import Here, Listed, load_range
+from finchlang.levels.sorted_coordinates import Listed, load_range
 from finchlang.levels.sparse_hash import SparseHash
 from finchlang.syntax.nodes import Node
 from finchlang.syntax.types import Int64
@@ -34,48 +34,18 @@ class SparseBlockList(Indexed):
 
     def looplets(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:
         listed = Listed(fiber.store.idx, *load_range(host, fiber), self.fill)
-        if protocol == "follow":
-            return lp.Lookup(lambda host, i: self._find(host, fiber, listed, i))
-        listed = listed.until_last(host, stop)
 
-        def block(host: Host, b: Expr) -> lp.Entry:
-            end = listed.coordinate(host, b)
-            first, after = self._positions(host, fiber, b)
+        def block(host: Host, listed: Listed, b: Expr) -> lp.Entry:
+            end, ofs = listed.coordinate(host, b), fiber.store.ofs
+            first = host.load(ofs, b, "first", Int64, lower=ZERO)
+            after = host.load(ofs, add(b, 1), "after", Int64, lower=add(first, 1))
             length, bound = sub(after, first), sub(end, 1)
             before = host.let(sub(end, length), "before", lower=ZERO, upper=bound)
 
             inside = lp.Lookup(lambda host, i: fiber.child(add(first, sub(sub(i, before), 1))))
             return add(before, 1), end, lambda host: inside
 
-        def step(host: Host, here: Here) -> Node:
-            def inside(host: Host) -> Node:
-                begin, _, lookup = block(host, here(host))
-                gap = lp.Phase(lp.Run(self.fill), stop=sub(begin, 1))
-                return lp.Sequence((gap, lp.Phase(lookup(host))))
-
-            return lp.delayed(inside)
-
-        steps = listed.steps(host, protocol, step, region=block)
-        return listed.then_fill(steps)
-
-    def _positions(self, host: Host, fiber: Fiber, b: Expr) -> tuple[Expr, Expr]:
-        """The range of positions of block b in the child; the second is not included."""
-        ofs = fiber.store.ofs
-        first = host.load(ofs, b, "first", Int64, lower=ZERO)
-        return first, host.load(ofs, add(b, 1), "after", Int64, lower=add(first, 1))
-
-    def _find(self, host: Host, fiber: Fiber, listed: Listed, i: Expr) -> Node:
-        """The payload at coordinate i, in the first block that ends at i or later if it is there."""
-        b = listed.locate(host, listed.start, i)
-
-        def look() -> Expr:
-            first, after = self._positions(host, fiber, b)
-            back = sub(host.load(listed.idx, b, "i", Int64), sub(i, 1))
-            position = host.let(sub(sub(after, back), 1), "position")
-            return op("select", compare("ge", position, first), position, NONE)
-
-        position = host.only_if(compare("lt", b, listed.stop), look, "found", NONE)
-        return lp.Switch(compare("ge", position, 0), fiber.child(position), self.fill)
+        return listed.looplets(host, stop, protocol, block)
 
     def append(self, host: Host, fiber: Fiber) -> tuple[Node, Any]:
         store, after = fiber.store, add(fiber.position, 1)

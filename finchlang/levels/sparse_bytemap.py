@@ -15,7 +15,7 @@ from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay, looplets as lp
 from finchlang.levels.level import READ, ByName, Dims, Fiber, Given, Indexed, Sizes, Storage
-from finchlang.levels.sorted_coordinates import Listed, load_range, spikes
+from finchlang.levels.sorted_coordinates import Listed, delimit, each_listed, load_range
 from finchlang.syntax.nodes import Node
 from finchlang.syntax.types import Bool, Int64
 
@@ -81,17 +81,10 @@ class SparseByteMap(Indexed):
             host.count(ZERO, last, lambda q: body(q, host.load(store.idx, q, "i", Int64)), "q")
             return
 
-        def fiber(p: Expr) -> None:
-            start = host.load(store.ptr, p, "start", Int64)
-            stop = host.load(store.ptr, add(p, 1), "stop", Int64)
-            base = host.let(mul(p, size), "base")
+        def entry(q: Expr, base: Expr) -> None:
+            body(q, add(base, host.load(store.idx, q, "i", Int64)))
 
-            def entry(q: Expr) -> None:
-                body(q, add(base, host.load(store.idx, q, "i", Int64)))
-
-            host.count(start, sub(stop, 1), entry, "q")
-
-        host.count(ZERO, sub(fibers, 1), fiber, "p")
+        each_listed(host, store.ptr, size, fibers, entry)
 
     def assemble(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
         wanted = host.let(mul(add(stop, 1), dims[-1]), "wanted")
@@ -108,22 +101,14 @@ class SparseByteMap(Indexed):
 
     def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         size = dims[-1]
-        is_one = count is ONE  # of a single fiber, positions are coordinates
-
-        def sort() -> None:
-            host.sort(store.idx, ZERO, host.get(store.stored))
-
-        def sort_and_split() -> None:
-            sort()
-            self._split_by_fiber(host, store, size, count)
 
         def order() -> None:
-            if not is_one:
-                sort_and_split()
-            elif self.lvl.is_pattern:
-                host.branch(op("not", self._is_in_order(host, store)), sort_and_split)
-            else:
-                sort()
+            host.sort(store.idx, ZERO, host.get(store.stored))
+            if self.lvl.is_pattern:
+                self._leave_out_unset(host, store)
+
+        def coordinate(q: Expr, base: Expr) -> None:
+            host.store(store.idx, q, sub(host.load(store.idx, q, "position", Int64), base))
 
         host.grow(store.ptr, add(count, 1))
         if store.is_whole:
@@ -131,9 +116,9 @@ class SparseByteMap(Indexed):
             host.branch(is_dense, lambda: self._scan(host, store, size, count), order)
         else:
             order()
-        if is_one:
-            host.store(store.ptr, ZERO, ZERO)
-            host.store(store.ptr, ONE, host.get(store.stored))
+        delimit(host, store.ptr, store.idx, store.stored, size, count)
+        if count is not ONE:  # of a single fiber, positions are coordinates
+            each_listed(host, store.ptr, size, count, coordinate)
         host.set(store.fibers, count)
         positions = host.let(mul(count, size), "count")
         if not store.is_whole:  # a copy of the tensor has no room for fibers that were dropped
@@ -148,85 +133,43 @@ class SparseByteMap(Indexed):
         return compare("ge", host.get(store.stored), _many(positions))
 
     def _scan(self, host: Host, store: Storage, size: Expr, count: Expr) -> None:
-        """List the set coordinates in order by scanning all flags."""
+        """List the set positions in order by scanning all flags."""
         kept = host.cell(ZERO, "kept")
 
         def scan(base: Expr) -> None:
-            def look(position: Expr) -> None:
-                k = host.get(kept)
+            def look(i: Expr) -> None:
+                k, position = host.get(kept), add(base, i)
                 host.store(store.idx, k, position)
-                is_set = host.load(store.tbl, add(base, position), "set")
+                is_set = host.load(store.tbl, position, "set")
                 host.set(kept, add(k, cast(is_set, Int64)))
 
             host.count(ZERO, sub(size, 1), look, "position")
 
         def fiber(p: Expr) -> None:
-            base = host.let(mul(p, size), "base")
             host.grow(store.idx, add(host.get(kept), size))
-            scan(base)
-            host.store(store.ptr, add(p, 1), host.get(kept))
+            scan(host.let(mul(p, size), "base"))
 
         if count is ONE:
             host.grow(store.idx, size)
             scan(ZERO)
         else:
-            host.store(store.ptr, ZERO, ZERO)
             host.count(ZERO, sub(count, 1), fiber, "p")
         host.set(store.stored, host.get(kept))
 
-    def _is_in_order(self, host: Host, store: Storage) -> Expr:
-        """Whether the listed positions ascend and all are set: then they are neither sorted nor split."""
-        is_so, previous = host.cell(TRUE, "in_order"), host.cell(const(-1), "previous")
+    def _leave_out_unset(self, host: Host, store: Storage) -> None:
+        """Leave out sorted positions that were unset again (a Pattern overwritten with false), or are
+        listed twice because of that."""
+        kept, previous = host.cell(ZERO, "kept"), host.cell(const(-1), "previous")
 
         def look(q: Expr) -> None:
-            position = host.load(store.idx, q, "position", Int64)
-            ascends = compare("lt", host.get(previous), position)
-            is_right = op("and", ascends, host.load(store.tbl, position, "set"))
-            host.set(is_so, op("and", host.get(is_so), is_right))
+            k, position = host.get(kept), host.load(store.idx, q, "position", Int64)
+            is_new = compare("ne", position, host.get(previous))
+            is_kept = op("and", is_new, host.load(store.tbl, position, "set"))
+            host.store(store.idx, k, position)
+            host.set(kept, add(k, cast(is_kept, Int64)))
             host.set(previous, position)
 
         host.count(ZERO, sub(host.get(store.stored), 1), look, "q")
-        return host.get(is_so)
-
-    def _split_by_fiber(self, host: Host, store: Storage, size: Expr, count: Expr) -> None:
-        """Turn the sorted positions of all fibers into the coordinates of each. Positions that were unset
-        again (a Pattern overwritten with false), or listed twice because of that, are left out."""
-        kept, next_cell = host.cell(ZERO, "kept"), host.cell(ZERO, "q")
-        previous = host.cell(const(-1), "previous")
-        stored = host.get(store.stored)
-        host.store(store.ptr, ZERO, ZERO)
-
-        def fiber(p: Expr) -> None:
-            base = host.let(mul(p, size), "base")
-            end = host.let(add(base, size), "end")
-            more = host.cell(TRUE, "more")
-
-            def look() -> None:
-                q = host.get(next_cell)
-                host.set(more, FALSE)
-                host.branch(compare("lt", q, stored), lambda: inside(q))
-
-            def inside(q: Expr) -> None:
-                position = host.load(store.idx, q, "position", Int64)
-                host.branch(compare("lt", position, end), lambda: take(q, position))
-
-            def keep(position: Expr) -> None:
-                k = host.get(kept)
-                host.store(store.idx, k, sub(position, base))
-                host.set(kept, add(k, 1))
-
-            def take(q: Expr, position: Expr) -> None:
-                is_new = compare("ne", position, host.get(previous))
-                is_kept = op("and", is_new, host.load(store.tbl, position, "set"))
-                host.branch(is_kept, lambda: keep(position))
-                host.set(previous, position)
-                host.set(next_cell, add(q, 1))
-                host.set(more, TRUE)
-
-            host.loop(lambda: host.get(more), look)
-            host.store(store.ptr, add(p, 1), host.get(kept))
-
-        host.count(ZERO, sub(count, 1), fiber, "p")
         host.set(store.stored, host.get(kept))
 
     def thaw(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
@@ -269,7 +212,7 @@ class SparseByteMap(Indexed):
 
         def looplets(host: Host) -> Node:
             listed = Listed(fiber.store.idx, *load_range(host, fiber), self.fill)
-            return spikes(host, listed, stop, protocol, lambda host, q, i: fiber.child(where(i)))
+            return listed.points(host, stop, protocol, lambda host, q, i: fiber.child(where(i)))
 
         return lp.delayed(looplets)
 

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from finchlang.base.errors import FinchError
-from finchlang.host.construct import ONE, ZERO, add, compare, const, mul, op, sub
+from finchlang.host.construct import ZERO, add, cast, compare, const, mul, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import hash_table, layout as lay, looplets as lp
 from finchlang.levels.coordinate_levels import MOST, Coordinates
 from finchlang.levels.level import READ, ByName, Dims, Fiber, Given, Sizes, Storage
+from finchlang.levels.sorted_coordinates import delimit, each_listed
 from finchlang.syntax.nodes import Node
 from finchlang.syntax.types import Int64
 
@@ -63,71 +64,28 @@ class SparseHash(Coordinates):
         self.check_numbers(host, (add(stop, 1), *sizes), _too_many(len(sizes)), sizes)
 
     def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
+        """Sort the keys of the set entries in `pos`, and put their positions in their place."""
+        listed, span = host.cell(ZERO, "listed"), reduce(mul, self.own(dims)[::-1])
         host.grow(store.pos, host.get(store.stored))
-        if count is ONE:
-            # without the divisions and passes of the counting sort
-            self._list_one_fiber(host, store)
-        else:
-            self._list_by_fiber(host, store, self._span(dims), count)
 
-        def fiber(p: Expr) -> None:
-            start = host.load(store.ptr, p, "start")
-            stop = host.load(store.ptr, add(p, 1), "stop")
-            host.sort(store.pos, start, stop)
-            base = host.let(mul(p, self._span(dims)), "base")
-            host.count(start, sub(stop, 1), lambda q: self._split(host, store, dims, base, q), "q")
+        def enlist(e: Expr) -> None:
+            key, q = host.load(store.key, e, "key"), host.get(listed)
+            # stored without a branch; the next key overwrites it if this entry is not set
+            host.store(store.pos, q, key)
+            host.set(listed, add(q, cast(compare("ge", key, 0), Int64)))
 
-        listed = host.load(store.ptr, count, "listed")
+        def split(q: Expr, base: Expr) -> None:
+            self._split(host, store, dims, base, q)
+
+        host.count(ZERO, sub(host.get(store.stored), 1), enlist, "e")
+        stop = host.get(listed)
+        host.sort(store.pos, ZERO, stop)
+        host.grow(store.ptr, add(count, 1))
+        delimit(host, store.ptr, store.pos, listed, span, count)
         for idx in self.buffers(store):
-            host.grow(idx, listed)
-        if count is ONE:
-            fiber(ZERO)
-        else:
-            host.count(ZERO, sub(count, 1), fiber, "p")
+            host.grow(idx, stop)
+        each_listed(host, store.ptr, span, count, split)
         self.lvl.freeze(host, store.child, self.below(dims), host.get(store.stored))
-
-    def _span(self, dims: Dims) -> Expr:
-        return reduce(mul, self.own(dims)[::-1])
-
-    def _each_set(self, host: Host, store: Storage, body: Any) -> None:
-        def entry(e: Expr) -> None:
-            key = host.load(store.key, e, "key")
-            host.branch(compare("ge", key, 0), lambda: body(key))
-
-        host.count(ZERO, sub(host.get(store.stored), 1), entry, "e")
-
-    def _list_one_fiber(self, host: Host, store: Storage) -> None:
-        listed = host.cell(ZERO, "listed")
-
-        def enlist(key: Expr) -> None:
-            q = host.get(listed)
-            host.store(store.pos, q, key)
-            host.set(listed, add(q, 1))
-
-        self._each_set(host, store, enlist)
-        host.grow(store.ptr, const(2))
-        host.store(store.ptr, ZERO, ZERO)
-        host.store(store.ptr, ONE, host.get(listed))
-
-    def _list_by_fiber(self, host: Host, store: Storage, span: Expr, count: Expr) -> None:
-        """Sort the keys by fiber with a counting sort: first ptr[p + 2] is the number of keys of fiber p,
-        then ptr[p + 1] is the position of its next key."""
-        host.grow(store.ptr, add(count, 2))
-        host.fill(store.ptr, ZERO, add(count, 2), ZERO)
-
-        def number(key: Expr) -> None:
-            at = host.let(add(op("idiv", key, span), 2), "at")
-            host.store(store.ptr, at, add(host.load(store.ptr, at, "n"), 1))
-
-        def enlist(key: Expr) -> None:
-            at = host.let(add(op("idiv", key, span), 1), "at")
-            q = host.load(store.ptr, at, "q")
-            host.store(store.pos, q, key)
-            host.store(store.ptr, at, add(q, 1))
-
-        self._each_set(host, store, number)
-        lay.accumulate(host, store.ptr, add(count, 1))
-        self._each_set(host, store, enlist)
 
     def _split(self, host: Host, store: Storage, dims: Dims, base: Expr, q: Expr) -> None:
         """Replace the key at `pos[q]` by its position, and store its coordinates."""
@@ -152,17 +110,13 @@ class SparseHash(Coordinates):
         host.fill(store.key, ZERO, host.get(store.stored), const(hash_table.UNUSED))
         sizes, arrays = self.own(dims), self.buffers(store)
 
-        def fiber(p: Expr) -> None:
-            def entry(q: Expr) -> None:
-                key = p
-                for idx, size in zip(reversed(arrays), reversed(sizes), strict=True):
-                    key = add(mul(key, size), host.load(idx, q, "i", Int64))
-                host.store(store.key, self.child_position(host, store, q), key)
+        def entry(q: Expr, base: Expr) -> None:
+            key: Expr = ZERO
+            for idx, size in zip(reversed(arrays), reversed(sizes), strict=True):
+                key = add(mul(key, size), host.load(idx, q, "i", Int64))
+            host.store(store.key, self.child_position(host, store, q), add(base, key))
 
-            stop = host.load(store.ptr, add(p, 1), "stop")
-            host.count(host.load(store.ptr, p, "start"), sub(stop, 1), entry, "q")
-
-        host.count(ZERO, sub(count, 1), fiber, "p")
+        each_listed(host, store.ptr, reduce(mul, sizes[::-1]), count, entry)
         hash_table.rebuild(host, store, host.load(store.slots, ZERO, "slots"))
 
     def unfurl(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:

@@ -9,7 +9,7 @@ from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay, looplets as lp
 from finchlang.levels.level import Fiber, Indexed
-from finchlang.levels.sorted_coordinates import Listed, append_entry, counting, load_range, spikes
+from finchlang.levels.sorted_coordinates import Listed, append_entry, counting, load_range
 from finchlang.levels.sparse_hash import SparseHash
 from finchlang.syntax.nodes import Node
 
@@ -25,7 +25,7 @@ class SparseList(Indexed):
 
     def looplets(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:
         listed = Listed(fiber.store.idx, *load_range(host, fiber), self.fill)
-        return spikes(host, listed, stop, protocol, lambda host, q, i: fiber.child(q))
+        return listed.points(host, stop, protocol, lambda host, q, i: fiber.child(q))
 
     def append(self, host: Host, fiber: Fiber) -> tuple[Node, Any]:
         idx = (fiber.store.idx,)

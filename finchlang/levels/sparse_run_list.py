@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from finchlang.host.construct import ZERO, add, compare, sub
+from finchlang.host.construct import ZERO, add, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay
 from finchlang.levels.level import Fiber
-from finchlang.levels.looplets import Entry, Lookup, Phase, Run, Sequence
+from finchlang.levels.looplets import Entry, Run
 from finchlang.levels.run_levels import Runs
-from finchlang.levels.sorted_coordinates import Here, Listed, load_range
+from finchlang.levels.sorted_coordinates import Listed, load_range
 from finchlang.levels.sparse_hash import SparseHash
 from finchlang.syntax.nodes import Node
 from finchlang.syntax.types import Int64
@@ -34,25 +34,10 @@ class SparseRunList(Runs):
         left, right = fiber.store.left, fiber.store.right
         listed = Listed(right, *load_range(host, fiber), self.fill, name="right")
 
-        def find(host: Host, i: Expr) -> Node:
-            def holds(q: Expr) -> Expr:
-                return compare("lt", host.load(left, q, "left", Int64), i)
-
-            return listed.find(host, i, holds, fiber.child)
-
-        if protocol == "follow":
-            return Lookup(find)
-        listed = listed.until_last(host, stop)
-
-        def run(host: Host, q: Expr) -> Entry:
+        def run(host: Host, listed: Listed, q: Expr) -> Entry:
             bound = sub(listed.last, 1)
             begin = host.load(left, q, "left", Int64, lower=ZERO, upper=bound)
             end = host.load(right, q, "right", Int64, lower=begin, upper=bound)
             return add(begin, 1), add(end, 1), lambda host: Run(fiber.child(q))
 
-        def body(host: Host, here: Here) -> Node:
-            q = here(host)
-            begin = host.load(left, q, "left", Int64, lower=ZERO)
-            return Sequence((Phase(Run(self.fill), stop=begin), Phase(Run(fiber.child(q)))))
-
-        return listed.then_fill(listed.steps(host, protocol, body, region=run))
+        return listed.looplets(host, stop, protocol, run)
