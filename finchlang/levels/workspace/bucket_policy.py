@@ -6,7 +6,7 @@ from __future__ import annotations
 from finchlang.host.construct import FALSE, ZERO, compare, const, op
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
-from finchlang.levels.workspace.policy import Arrays, Batch, WorkspacePolicy
+from finchlang.levels.workspace.policy import Batch, WorkspacePolicy
 from finchlang.syntax.types import Int64
 
 _NONE = const(-1)
@@ -18,14 +18,10 @@ class Bucket(WorkspacePolicy):
     entry with the same last coordinate before e, or -1."""
 
     name = "bucket"
+    arrays = (("head", Int64), ("next", Int64))
+    entries = ("next",)
     combines = True
     anything = frozenset(("head",))
-
-    def arrays(self, modes: int) -> Arrays:
-        return (("head", Int64), ("next", Int64))
-
-    def entries(self) -> tuple[str, ...]:
-        return ("next",)
 
     def begin(self, host: Host, batch: Batch) -> None:
         host.grow(batch.store.head, batch.sizes[-1])

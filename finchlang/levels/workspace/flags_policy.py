@@ -4,13 +4,11 @@
 from __future__ import annotations
 
 from functools import reduce
-from typing import Any
 
 from finchlang.host.construct import FALSE, TRUE, ZERO, add, cast, const, mul, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
-from finchlang.levels.level import UPDATE, Fiber
-from finchlang.levels.workspace.policy import Arrays, Batch, Order, WorkspacePolicy
+from finchlang.levels.workspace.policy import Batch, Order, WorkspacePolicy
 from finchlang.syntax.types import Bool, Int64
 
 
@@ -19,42 +17,21 @@ class Flags(WorkspacePolicy):
     scanned for the set places. Time and memory are in proportion to the places."""
 
     name = "flags"
+    arrays = (("flag", Bool),)
     combines = True
     numbers_places = True
     has_all_places = True
 
-    def arrays(self, modes: int) -> Arrays:
-        return (("flag", Bool),)
-
     def begin(self, host: Host, batch: Batch) -> None:
         places, store = host.let(reduce(mul, batch.sizes), "places", lower=ZERO), batch.store
-        values, stored = store.child.val, host.get(store.stored, lower=ZERO)
-        fill = const(store.child.level.fill.value, values.type)
-        host.grow(values, places)
-        host.grow(store.flag, places)
-        host.fill(store.flag, ZERO, places, FALSE)
-        host.fill(values, stored, places, fill)
+        fill = const(batch.beginning.value, store.acc_val.type)
+        for array, content in ((store.flag, FALSE), (store.acc_val, fill)):
+            host.grow(array, places)
+            host.fill(array, ZERO, places, content)
         host.set(store.taken, places)
-        last = sub(stored, 1)
-
-        def take_back(k: Expr) -> None:
-            # backwards: a place's number is at least its position in the list, so nothing is overwritten
-            q = host.let(sub(last, k), "q", lower=ZERO)
-            place = tuple(host.load(array, q, "i", Int64) for array in batch.stored)
-            value = host.load(values, q, "val")
-            host.store(values, q, fill)
-            e, _ = self.insert(host, batch, place)
-            host.store(values, e, value)
-            self.keep(host, batch, e, place)
-
-        host.count(ZERO, last, take_back, "k")
-        host.set(store.stored, ZERO)
 
     def insert(self, host: Host, batch: Batch, place: tuple[Expr, ...]) -> tuple[Expr, Expr]:
         return host.let(batch.number(place), "e", lower=ZERO), FALSE
-
-    def value(self, batch: Batch, e: Expr, dirty: Any) -> Fiber:
-        return Fiber(batch.store.child, (), e, dirty, UPDATE)
 
     def keep(self, host: Host, batch: Batch, e: Expr, place: tuple[Expr, ...]) -> None:
         host.store(batch.store.flag, e, TRUE)
@@ -73,10 +50,10 @@ class Flags(WorkspacePolicy):
         return cast(host.load(batch.store.flag, e, "set"), Int64)
 
     def merge(self, host: Host, batch: Batch, order: Order) -> None:
-        """List the set places and move their values together, never to a later position."""
+        """List the set places with their values."""
         store, to, value = batch.store, host.cell(ZERO, "to"), batch.store.child.val
         count = order.count
-        for array in batch.stored:
+        for array in batch.all:
             host.grow(array, add(count, 1))  # unset places write at the next position, too
 
         def mode(k: int, before: Expr) -> None:
@@ -85,7 +62,7 @@ class Flags(WorkspacePolicy):
             def entry(i: Expr) -> None:
                 e, at = host.let(add(base, i), "e"), host.get(to, lower=ZERO)
                 host.store(batch.stored[0], at, i)
-                host.store(value, at, host.load(value, e, "val"))
+                host.store(value, at, host.load(store.acc_val, e, "val"))
                 host.set(to, add(at, self._is_set(host, batch, e)))
 
             def fiber(i: Expr) -> None:

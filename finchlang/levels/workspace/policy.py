@@ -19,8 +19,6 @@ from finchlang.syntax.types import Int64, Type
 
 #: how many bits an entry's number and place may take together in a word of `number`
 _WORD = 62
-#: arrays of a level, as in `Level.arrays`
-Arrays = tuple[tuple[str, Type | None], ...]
 
 
 @record(eq=False)
@@ -186,6 +184,10 @@ class WorkspacePolicy:
     common way as its default. What a policy keeps of a batch is in arrays of the level."""
 
     name: ClassVar[str]
+    #: its arrays, besides `number` and those of Batch, as in `Level.arrays`
+    arrays: ClassVar[tuple[tuple[str, Type], ...]] = ()
+    #: those of its arrays that have an item for each entry, and grow with the batch
+    entries: ClassVar[tuple[str, ...]] = ()
     #: whether a place has one entry only, so that its values are combined at insertion
     combines = False
     #: whether a batch takes little memory besides its entries, so that it may be large
@@ -194,17 +196,8 @@ class WorkspacePolicy:
     numbers_places = False
     #: whether every place has an entry from the beginning, so that batches are never merged
     has_all_places = False
-
     #: those of its arrays that are in `Level.anything`
     anything: ClassVar[frozenset[str]] = frozenset()
-
-    def arrays(self, modes: int) -> Arrays:
-        """Its arrays, besides `number` and those of Batch."""
-        return ()
-
-    def entries(self) -> tuple[str, ...]:
-        """Those of its arrays that have an item for each entry."""
-        return ()
 
     def begin(self, host: Host, batch: Batch) -> None:
         """Prepare for the first batch after the workspace was declared or thawed."""

@@ -78,7 +78,7 @@ class Workspace(Coordinates):
             *((f"acc{k + 1}", index) for k in range(self.number)),
             *(("acc_val", self.element_type), ("number", Int64)),
             *(() if self.index == Int64 else (("scratch", Int64),)),
-            *(array for policy in policies for array in policy.arrays(self.number)),
+            *(array for policy in policies for array in policy.arrays),
         ]
         apart = (lay.Loose(name, type) for name, type in batch)
         return (lay.Offsets("ptr", Int64), *self.coordinates, *apart)
@@ -168,7 +168,7 @@ class Workspace(Coordinates):
     def thaw(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
         stored = host.load(store.ptr, code.ONE, "stored", Int64, lower=code.ZERO)
         self._begin(host, store, dims, stored)
-        if self.operator is None and not self.chosen.has_all_places:
+        if self.operator is None:
             self._take_back(host, store, dims)
 
     def _take_back(self, host: Host, store: Storage, dims: Dims) -> None:
@@ -178,8 +178,8 @@ class Workspace(Coordinates):
 
         def entry(q: Expr) -> None:
             place = tuple(host.load(a, q, "i", Int64) for a in self.buffers(store))
-            e, _ = self.chosen.insert(host, batch, place)
-            self._make(host, batch, e, place)
+            e, is_new = self.chosen.insert(host, batch, place)
+            host.branch(is_new, lambda: self._make(host, batch, e, place))
             self.chosen.keep(host, batch, e, place)
             host.store(store.acc_val, e, host.load(store.child.val, q, "val"))
 
@@ -249,7 +249,7 @@ class Workspace(Coordinates):
 
     def _grow(self, host: Host, batch: Batch, room: Expr) -> None:
         store, room = batch.store, host.let(room, "room")
-        own = (store.buffers[name] for name in self.chosen.entries())
+        own = (store.buffers[name] for name in self.chosen.entries)
         for array in (*batch.coordinates, store.acc_val, *own):
             host.grow(array, room)
         host.set(store.room, room)
