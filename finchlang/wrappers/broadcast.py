@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from finchlang.base.errors import Bug
 from finchlang.base.records import record
 from finchlang.host import construct as code, ir
 from finchlang.host.interface import Host
@@ -27,13 +28,14 @@ Evaluate = Callable[[Node], ir.Expr]
 @record(slots=True)
 class Around(Within):
     """The base of wrappers: the `call` that makes one, and the tensor `body` within; it has `more` modes
-    than that. `neutral` is the setting that changes nothing of a mode."""
+    than that. The wrapper makes `own` modes, from the mode `at` on; the others are those of the body.
+    `neutral` is the setting that changes nothing of a mode."""
 
     call: Call
     resolve: Resolve
     evaluate: Evaluate
 
-    more = 1
+    more = own = 1
     neutral = Literal(NOTHING)
 
     @classmethod
@@ -55,6 +57,30 @@ class Around(Within):
     def order(self) -> int:
         return self.body.order + self.more
 
+    def extent(self, back: int = 0) -> tuple[ir.Expr, ir.Expr] | None:
+        mode = self.order - back
+        if 0 <= mode - self.at < self.own:
+            return self.own_extent(mode - self.at)
+        return self.body.extent(back - self.more * (mode < self.at))
+
+    def own_extent(self, number: int) -> tuple[ir.Expr, ir.Expr] | None:
+        """As `extent`, for the mode of this number, from 0, among its own; by default without bounds."""
+        return None
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the last mode is one that the wrapper makes."""
+        return self.order < self.at + self.own
+
+    def unfurl(self, host: Host, stop: ir.Expr | None, protocol: str | None) -> Node:
+        if self.is_own:
+            return self.nest(host, protocol)
+        return map_payloads(self.rest, self.body.unfurl(host, stop, protocol))
+
+    def nest(self, host: Host, protocol: str | None) -> Node:
+        """The looplet nest over the last mode, which is its own."""
+        raise Bug(f"{type(self).__name__} lacks an operation of wrappers")
+
     def rest(self, payload: Node) -> Node:
         """The wrapper around a payload: the rest of the tensor at a coordinate of its last mode."""
         if isinstance(payload, (Literal, Value)):
@@ -66,19 +92,13 @@ class Around(Within):
 class Toeplitz(Around):
     """`toeplitz(A, k)[..., i, j, ...]`, with i at k, is `A[..., i + j, ...]`; `missing` out of range."""
 
-    def extent(self, back: int = 0) -> tuple[ir.Expr, ir.Expr] | None:
-        mode = self.order - back
-        if mode in (self.at, self.at + 1):
-            return None
-        return self.body.extent(back - (mode < self.at))
+    own = 2
 
     def rest(self, payload: Node) -> Node:
         is_value = isinstance(payload, (Literal, Value)) and payload != _MISSING
         return Around.rest(self, self.body.uniform(payload) if is_value else payload)
 
-    def unfurl(self, host: Host, stop: ir.Expr | None, protocol: str | None) -> Node:
-        if self.at < self.body.order:
-            return map_payloads(self.rest, self.body.unfurl(host, stop, protocol))
+    def nest(self, host: Host, protocol: str | None) -> Node:
         outer, tensor = self.at - 1, self.call.args[0]
         inner = Call(_PERMISSIVE, (tensor, *(_FALSE,) * outer, _TRUE), span=self.call.span)
         zeros = (Literal(0),) * outer
@@ -89,11 +109,8 @@ class Toeplitz(Around):
 class AddedMode(Around):
     """`broadcast(A, k, n)`: A with a mode k of size n more, on which it does not depend."""
 
-    def extent(self, back: int = 0) -> tuple[ir.Expr, ir.Expr] | None:
-        mode = self.order - back
-        if mode == self.at:
-            return code.ONE, self.evaluate(self.call.args[2])
-        return self.body.extent(back - (mode < self.at))
+    def own_extent(self, number: int) -> tuple[ir.Expr, ir.Expr]:
+        return code.ONE, self.evaluate(self.call.args[2])
 
     def located(self, in_a_row: bool) -> int:
         within, behind = self.body.located(in_a_row), self.order - self.at
@@ -102,9 +119,7 @@ class AddedMode(Around):
         return behind if in_a_row else within + 1
 
     def uniform(self, value: Node) -> Node:
-        return self.rest(self.body.uniform(value)) if self.at < self.order else self.body
+        return self.body if self.is_own else self.rest(self.body.uniform(value))
 
-    def unfurl(self, host: Host, stop: ir.Expr | None, protocol: str | None) -> Node:
-        if self.at == self.order:
-            return Run(self.call.args[0])
-        return map_payloads(self.rest, self.body.unfurl(host, stop, protocol))
+    def nest(self, host: Host, protocol: str | None) -> Node:
+        return Run(self.call.args[0])

@@ -32,12 +32,8 @@ class Collapse(Around):
         within, behind = self.body.located(in_a_row), self.order - self.at
         return within - 1 if within > behind + 1 else min(within, behind)
 
-    def extent(self, back: int = 0) -> tuple[Expr, Expr] | None:
-        mode = self.order - back
-        if mode == self.at:
-            sizes = self._sizes()
-            return ONE, mul(*sizes)
-        return self.body.extent(back + (mode < self.at))
+    def own_extent(self, number: int) -> tuple[Expr, Expr]:
+        return ONE, mul(*self._sizes())
 
     def _sizes(self) -> tuple[Expr, Expr]:
         """The sizes of the inner and the outer mode."""
@@ -50,13 +46,9 @@ class Collapse(Around):
 
     def uniform(self, value: Node) -> Node:
         within = self.body.uniform(value)
-        if self.order > self.at:
-            return self.rest(within)
-        return self.resolve(within).uniform(value)
+        return self.resolve(within).uniform(value) if self.is_own else self.rest(within)
 
-    def unfurl(self, host: Host, stop: Expr | None, protocol: str | None) -> Node:
-        if self.order > self.at:
-            return lp.map_payloads(self.rest, self.body.unfurl(host, None, protocol))
+    def nest(self, host: Host, protocol: str | None) -> Node:
         inner, outer = sizes = self._sizes()
         fits, span = PLACES.fits(inner, outer), self.call.span
         fail_unless(host, fits, "dimension", PLACES.message, sizes, span)

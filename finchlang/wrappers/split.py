@@ -88,20 +88,18 @@ class Split(Around):
     both sizes, `split(A, k, m, n)`, either may be 0."""
 
     is_split = True
+    own = 2
 
     def located(self, in_a_row: bool) -> int:
         within = self.body.located(in_a_row)
         return within + 1 if within > self.body.order - self.at else within
 
-    def extent(self, back: int = 0) -> tuple[Expr, Expr] | None:
-        mode = self.order - back
-        if mode == self.at:
+    def own_extent(self, number: int) -> tuple[Expr, Expr]:
+        if number == 0:
             return ONE, self._size()
-        if mode == self.at + 1:
-            if len(self.call.args) > 3:
-                return ONE, self.evaluate(self.call.args[3])
-            return ONE, op("idiv", self._whole(), self._size())
-        return self.body.extent(back - (mode < self.at))
+        if len(self.call.args) > 3:
+            return ONE, self.evaluate(self.call.args[3])
+        return ONE, op("idiv", self._whole(), self._size())
 
     def _size(self) -> Expr:
         return self.evaluate(self.call.args[2])
@@ -115,15 +113,13 @@ class Split(Around):
 
     def uniform(self, value: Node) -> Node:
         within, size = self.body.uniform(value), self._size()
-        if self.order > self.at + 1:
+        if not self.is_own:
             return self.rest(within)
         if self.order == 2:
             return Uniform(value, (size,), self.mode)
         return Call(Variable("broadcast"), (within, Literal(self.at), Value(size)))
 
-    def unfurl(self, host: Host, stop: Expr | None, protocol: str | None) -> Node:
-        if self.order > self.at + 1:
-            return lp.map_payloads(self.rest, self.body.unfurl(host, None, protocol))
+    def nest(self, host: Host, protocol: str | None) -> Node:
         own, whole = self._size(), self._whole()
         size = own
         if len(self.call.args) > 3:  # the program has checked the product of the sizes

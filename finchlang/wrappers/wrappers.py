@@ -89,6 +89,10 @@ class Wrapper(Around):
     def order(self) -> int:
         return len(self.call.args) - 1
 
+    @property
+    def is_own(self) -> bool:
+        return self.last is not None
+
     def extent(self, back: int = 0) -> tuple[Expr, Expr] | None:
         return self.body.extent(back)
 
@@ -137,8 +141,7 @@ class Protocolized(Wrapper):
         raise FinchError("type", "a protocol is walk, gallop, follow or nothing", setting.span)
 
     def unfurl(self, host: Host, stop: Expr | None, protocol: str | None) -> Node:
-        looplet = self.body.unfurl(host, stop, protocol or self.last)
-        return lp.map_payloads(self.rest, looplet)
+        return lp.map_payloads(self.rest, self.body.unfurl(host, stop, protocol or self.last))
 
 
 @record(slots=True)
@@ -163,11 +166,12 @@ class Permissive(Wrapper):
             return whole if _TRUE in self.call.args[1:-1] else payload
         return Wrapper.rest(self, payload)
 
-    def unfurl(self, host: Host, stop: Expr | None, protocol: str | None) -> Node:
-        extent = self.body.extent()
-        if not self.last or extent is None:
-            return lp.map_payloads(self.rest, self.body.unfurl(host, stop, protocol))
-        first, last = extent
+    @property
+    def is_own(self) -> bool:
+        return bool(self.last) and self.body.extent() is not None
+
+    def nest(self, host: Host, protocol: str | None) -> Node:
+        first, last = self.body.extent()
         before = lp.Phase(lp.Run(_MISSING), stop=sub(first, ONE))
         inside = lp.Phase(self.within(host, protocol), first, last)
         return lp.Sequence((before, inside, lp.Phase(lp.Run(_MISSING))))
@@ -185,9 +189,7 @@ class Offset(Wrapper):
             return extent
         return sub(extent[0], delta), sub(extent[1], delta)
 
-    def unfurl(self, host: Host, stop: Expr | None, protocol: str | None) -> Node:
-        if self.last is None:
-            return lp.map_payloads(self.rest, self.body.unfurl(host, stop, protocol))
+    def nest(self, host: Host, protocol: str | None) -> Node:
         delta = host.let(sub(ZERO, self.last), "shift")
         return lp.Shift(self.within(host, protocol), delta)
 
@@ -210,9 +212,7 @@ class Window(Wrapper):
         limits = self.setting(back)
         return self.body.extent(back) if limits is None else (ONE, limits.length())
 
-    def unfurl(self, host: Host, stop: Expr | None, protocol: str | None) -> Node:
-        if self.last is None:
-            return lp.map_payloads(self.rest, self.body.unfurl(host, stop, protocol))
+    def nest(self, host: Host, protocol: str | None) -> Node:
         if self.last.step is not None:
             return self._strided(host, protocol)
         first, last, _ = self.last
