@@ -92,7 +92,7 @@ class ExecutingHost(Host):
         if unwritten is not None:
             if not is_read:
                 unwritten[low:high] = False
-            elif not buffer.is_anything and unwritten[low:high].any():
+            elif unwritten[low:high].any():
                 raise Bug(f"{buffer.name}[{low}:{high - 1}] was never written")
         return array[low:high]
 

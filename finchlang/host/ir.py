@@ -175,12 +175,10 @@ def written(expr: Expr, name: Callable[[Var], str], inside: bool = False) -> str
 
 @record(eq=False, slots=True)
 class Buffer:
-    """A growable array of `type`, indexed from 0; buffers are compared by identity. `is_anything` says that
-    entries are read before they are written, and may then be anything."""
+    """A growable array of `type`, indexed from 0; buffers are compared by identity."""
 
     name: str
     type: Type
-    is_anything: bool = False
 
     def __repr__(self) -> str:
         return self.name

@@ -69,8 +69,6 @@ class Level:
     clears_entries: ClassVar[bool] = False
     #: whether the lengths in use of a frozen tensor's arrays follow from sizes and counters
     counts_lengths: ClassVar[bool] = True
-    #: arrays of which unwritten entries are read (the result does not depend on what they hold)
-    anything: ClassVar[frozenset[str]] = frozenset()
     is_leaf: ClassVar[bool] = False
     #: of a leaf: whether all that is stored is true; the level above tells whether it was written
     is_pattern: ClassVar[bool] = False

@@ -118,7 +118,7 @@ class _Checks:
             is_outside = op("and", is_outside, compare("lt", start, stop))
         places, ends = ("{}", (start,)) if count is ONE else ("{}:{}", (start, last))
         result.append(self._fail_if(is_outside, f"{name}[{places}] of {{}}", *ends, size))
-        if is_read and buffer in self.shadows and not buffer.is_anything:
+        if is_read and buffer in self.shadows:
             each, note = ir.Var("at", Int64), ir.Var("written", UInt8)
             at, first, behind = start if count is ONE else each, start, last
             if is_searched:

@@ -74,10 +74,7 @@ def bind(name: str, level: Level, written: bool, is_own: bool = False) -> Bound:
     for part in level.levels():
         suffix = "" if part.is_leaf else str(mode)
         mode -= part.modes
-        own = {
-            n: ir.Buffer(f"{name}_{n}{suffix}", t or part.own_type, n in part.anything)
-            for n, t in part.arrays
-        }
+        own = {n: ir.Buffer(f"{name}_{n}{suffix}", t or part.own_type) for n, t in part.arrays}
         # of a tensor that is only read, the counters follow from its arrays; those of leaves are the
         # values of scalars
         held = part.counters if written or part.is_leaf else ()

@@ -3,7 +3,7 @@ for the entry of a place (Workspaces'24 section 5.2)."""
 
 from __future__ import annotations
 
-from finchlang.host.construct import FALSE, ZERO, compare, const, op
+from finchlang.host.construct import FALSE, ZERO, compare, const, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels.workspace.policy import Batch, WorkspacePolicy
@@ -13,36 +13,28 @@ _NONE = const(-1)
 
 
 class Bucket(WorkspacePolicy):
-    """head[i] is the newest entry with last coordinate i; it is valid only if it is below `taken` and has
-    that coordinate. So `head` never has to be cleared (Briggs and Torczon's sparse sets). next[e] is the
-    entry with the same last coordinate before e, or -1."""
+    """head[i] is the newest entry with last coordinate i, or -1; next[e] is the entry with the same last
+    coordinate before e, or -1."""
 
     name = "bucket"
     arrays = (("head", Int64), ("next", Int64))
     entries = ("next",)
     combines = True
-    anything = frozenset(("head",))
 
     def begin(self, host: Host, batch: Batch) -> None:
-        host.grow(batch.store.head, batch.sizes[-1])
+        head, size = batch.store.head, batch.sizes[-1]
+        host.grow(head, size)
+        host.fill(head, ZERO, size, _NONE)
 
-    def _head(self, host: Host, batch: Batch, last: Expr) -> Expr:
-        """The newest entry with this last coordinate, or -1."""
-        head = host.load(batch.store.head, last, "head")
-        taken = host.get(batch.store.taken)
-
-        def known() -> Expr:
-            i = host.load(batch.coordinates[-1], head, "i", Int64)
-            if len(batch.coordinates) == 1:  # an entry that is not set has -1 - i
-                i = op("max", i, op("not", i))
-            return op("select", compare("eq", i, last), head, _NONE)
-
-        inside = op("and", compare("ge", head, 0), compare("lt", head, taken))
-        return host.only_if(inside, known, "e", _NONE)
+    def _last(self, host: Host, batch: Batch, e: Expr) -> Expr:
+        """The last coordinate of entry e."""
+        i = host.load(batch.coordinates[-1], e, "i", Int64)
+        # an entry that is not set has -1 - i in the first mode
+        return op("max", i, op("not", i)) if len(batch.coordinates) == 1 else i
 
     def insert(self, host: Host, batch: Batch, place: tuple[Expr, ...]) -> tuple[Expr, Expr]:
         store = batch.store
-        first = self._head(host, batch, place[-1])
+        first = host.load(store.head, place[-1], "head")
         at = host.cell(first, "at")
 
         def is_other() -> Expr:
@@ -71,7 +63,11 @@ class Bucket(WorkspacePolicy):
         return host.get(at, lower=ZERO), is_new
 
     def forget(self, host: Host, batch: Batch, e: Expr) -> None:
-        last = host.load(batch.coordinates[-1], e, "i", Int64)
-        if len(batch.coordinates) == 1:
-            last = op("not", last)  # an entry that is not set has -1 - i
-        host.store(batch.store.head, last, host.load(batch.store.next, e, "e"))
+        before = host.load(batch.store.next, e, "e")
+        host.store(batch.store.head, self._last(host, batch, e), before)
+
+    def clear(self, host: Host, batch: Batch) -> None:
+        def entry(e: Expr) -> None:
+            host.store(batch.store.head, self._last(host, batch, e), _NONE)
+
+        host.count(ZERO, sub(host.get(batch.store.taken), 1), entry, "e")

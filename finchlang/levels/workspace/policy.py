@@ -196,8 +196,6 @@ class WorkspacePolicy:
     numbers_places = False
     #: whether every place has an entry from the beginning, so that batches are never merged
     has_all_places = False
-    #: those of its arrays that are in `Level.anything`
-    anything: ClassVar[frozenset[str]] = frozenset()
 
     def begin(self, host: Host, batch: Batch) -> None:
         """Prepare for the first batch after the workspace was declared or thawed."""

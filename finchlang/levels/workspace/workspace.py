@@ -94,10 +94,6 @@ class Workspace(Coordinates):
         return POLICIES[self.policy or DEFAULTS[self.operator is None]]
 
     @property
-    def anything(self) -> frozenset[str]:  # type: ignore[override]
-        return self.chosen.anything
-
-    @property
     def described(self) -> str:
         policy, capacity = self.chosen, f"a capacity of {self.capacity}"
         if policy.has_all_places:
