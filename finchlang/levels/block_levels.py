@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from finchlang.base.errors import Bug
-from finchlang.host.construct import ZERO, add, compare, const, op, sub
+from finchlang.host.construct import add, compare, const, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Cell, Expr
 from finchlang.levels import layout as lay, looplets as lp
@@ -43,21 +43,9 @@ class OneBlock(Indexed):
         raise Bug(f"{type(self).__name__} leaves this out")
 
     def looplets(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:
-        """A run of fill, the block, a run of fill; with `follow` a comparison at each coordinate."""
         before, last, start = self.region(host, fiber, stop)
-
-        def at(host: Host, i: Expr) -> Node:
-            return fiber.child(add(start, sub(sub(i, before), 1)))
-
-        def either(host: Host, i: Expr) -> Node:
-            inside = op("and", compare("gt", i, before), compare("le", i, last))
-            return lp.Switch(inside, at(host, i), self.fill)
-
-        if protocol == "follow":
-            return lp.Lookup(either)
-        gap = () if before is ZERO else (lp.Phase(lp.Run(self.fill), stop=before),)
-        block = lp.Phase(lp.Lookup(at), stop=last)
-        return lp.Sequence((*gap, block, lp.Phase(lp.Run(self.fill))))
+        block = lp.Lookup(lambda host, i: fiber.child(add(start, sub(sub(i, before), 1))))
+        return lp.amid(self.fill, add(before, 1), last, block, protocol == "follow")
 
     def append(self, host: Host, fiber: Fiber) -> tuple[Node, Any]:
         store, after = fiber.store, add(fiber.position, 1)

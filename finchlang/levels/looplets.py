@@ -18,7 +18,7 @@ from typing import Any, ClassVar
 
 from finchlang.base.errors import Bug
 from finchlang.base.records import record
-from finchlang.host.construct import ONE, ZERO, add, compare, sub
+from finchlang.host.construct import ONE, ZERO, add, compare, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Cell, Expr, Var
 from finchlang.syntax import nodes as ast, types
@@ -124,6 +124,23 @@ def entering(enter: Callable[[Host, Expr], tuple[ast.Node, Any]]) -> Lookup:
 def delayed(make: Callable[[Host], ast.Node]) -> Thunk:
     """A thunk that does no more than to make its body."""
     return Thunk(lambda host: (make(host), None))
+
+
+def amid(
+    fill: ast.Node, first: Any, last: Any, inside: ast.Node, is_followed: bool = False
+) -> ast.Node:
+    """`inside` over the coordinates first..last (None: from or to the end), and runs of `fill` around it;
+    if it `is_followed`, a comparison at each coordinate."""
+    if is_followed:
+
+        def at(host: Host, i: Expr) -> ast.Node:
+            holds = op("and", compare("le", first, i), compare("le", i, last))
+            return Switch(holds, at_point(host, inside, i), fill)
+
+        return Lookup(at)
+    before = () if first is None or first is ONE else (Phase(Run(fill), stop=sub(first, 1)),)
+    after = () if last is None else (Phase(Run(fill)),)
+    return Sequence((*before, Phase(inside, stop=last), *after))
 
 
 @record(eq=False, slots=True)

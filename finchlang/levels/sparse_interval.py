@@ -10,7 +10,7 @@ from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay
 from finchlang.levels.level import Fiber, Indexed
-from finchlang.levels.looplets import AcceptRun, Lookup, Phase, Run, Sequence, Switch, Thunk
+from finchlang.levels.looplets import AcceptRun, Run, Thunk, amid
 from finchlang.levels.sparse_hash import SparseHash
 from finchlang.syntax.nodes import Node
 from finchlang.syntax.types import Int64
@@ -41,17 +41,8 @@ class SparseInterval(Indexed):
         return add(left, 1), add(right, 1)
 
     def looplets(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:
-        first, last = self._load(host, fiber)
-        run, fill = fiber.child(fiber.position), self.fill
-
-        def at(host: Host, i: Expr) -> Node:
-            inside = op("and", compare("le", first, i), compare("le", i, last))
-            return Switch(inside, run, fill)
-
-        if protocol == "follow":
-            return Lookup(at)
-        before, within = Phase(Run(fill), stop=sub(first, 1)), Phase(Run(run), stop=last)
-        return Sequence((before, within, Phase(Run(fill))))
+        run = Run(fiber.child(fiber.position))
+        return amid(self.fill, *self._load(host, fiber), run, protocol == "follow")
 
     def writer(self, fiber: Fiber) -> Node:
         return AcceptRun(lambda host, a, b: Thunk(lambda host: self._write_run(host, fiber, a, b)))

@@ -16,7 +16,7 @@ from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels.element import typed_literal
 from finchlang.levels.level import TensorLike
-from finchlang.levels.looplets import Lookup, Phase, Run, Sequence
+from finchlang.levels.looplets import Lookup, Run, amid
 from finchlang.syntax.nodes import Call, Literal, Node, Variable
 from finchlang.syntax.types import Int64
 
@@ -85,14 +85,8 @@ class Mask(TensorLike):
             rest = self.dims[:-1]
             return Lookup(lambda host, j: replace(self, dims=rest, outer=(j, *self.outer)))
         first, last = self.kind.limits(self.args, tuple(map(_between, self.outer)))
-        phases: list[Phase] = []
-        if first is not None:
-            first = host.let(first, "first")
-            phases.append(Phase(Run(_FALSE), stop=sub(first, 1)))
-        if last is None:
-            return Sequence((*phases, Phase(Run(_TRUE))))
-        last = host.let(last, "last")
-        return Sequence((*phases, Phase(Run(_TRUE), stop=last), Phase(Run(_FALSE))))
+        first = first and host.let(first, "first")
+        return amid(_FALSE, first, last and host.let(last, "last"), Run(_TRUE))
 
 
 def _between(j: Expr) -> Expr:
