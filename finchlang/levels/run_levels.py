@@ -9,6 +9,7 @@ are leaves, whose values can be compared, else by freezing.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -174,11 +175,9 @@ class Runs(Indexed):
 
             def keep(k: Expr, q: Expr) -> None:
                 def shift() -> None:
-                    for part in self.layout:
-                        if isinstance(part, lay.Each):
-                            array = store.buffers[part.name]
-                            host.store(array, k, host.load(array, q, part.name))
-                    self.lvl.move(host, store.child, dims[:-1], q, k)
+                    runs = tuple(part for part in self.layout if isinstance(part, lay.Each))
+                    child = partial(self.lvl.move, host, store.child, dims[:-1])
+                    lay.move(host, store, runs, dims, q, k, child)
 
                 host.branch(compare("lt", k, q), shift)
                 host.set(kept, add(k, 1))

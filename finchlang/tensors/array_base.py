@@ -35,25 +35,23 @@ class NotAnArray(TypeError):
     """An operand is neither an array nor a number."""
 
 
-def _binary(name: str) -> tuple[Method, Method]:
-    """The method of a binary operator, and its reflected one."""
+def _operator(name: str, is_reflected: bool = False) -> Method:
+    """The method of a binary operator, or its reflected one."""
 
     def method(self: Any, other: Any) -> Any:
         try:
-            return late(name)(self, other)
+            return late(name)(other, self) if is_reflected else late(name)(self, other)
         except NotAnArray:
             # Python would take NotImplemented of `==` for False
-            if isinstance(other, (list, tuple)):
+            if isinstance(other, (list, tuple)) and not is_reflected:
                 raise
             return NotImplemented
 
-    def reflected(self: Any, other: Any) -> Any:
-        try:
-            return late(name)(other, self)
-        except NotAnArray:
-            return NotImplemented
+    return method
 
-    return method, reflected
+
+def _binary(name: str) -> tuple[Method, Method]:
+    return _operator(name), _operator(name, True)
 
 
 def _method(name: str) -> Method:
@@ -90,9 +88,8 @@ class ArrayMethods:
     __xor__, __rxor__ = _binary("bitwise_xor")
     __lshift__, __rlshift__ = _binary("bitwise_left_shift")
     __rshift__, __rrshift__ = _binary("bitwise_right_shift")
-    __eq__, __ne__ = _binary("equal")[0], _binary("not_equal")[0]
-    __lt__, __le__ = _binary("less")[0], _binary("less_equal")[0]
-    __gt__, __ge__ = _binary("greater")[0], _binary("greater_equal")[0]
+    __eq__, __ne__ = map(_operator, ("equal", "not_equal"))
+    __lt__, __le__, __gt__, __ge__ = map(_operator, ("less", "less_equal", "greater", "greater_equal"))
     __hash__ = object.__hash__
     __neg__, __pos__, __abs__ = _methods("negative", "positive", "abs")
     __invert__, __getitem__, __setitem__ = _methods("bitwise_invert", "getitem", "setitem")

@@ -81,9 +81,6 @@ class Memory:
         """Pickled by its arrays as they are; the unpickled one has arrays of its own."""
         return _unpickled, (self.shape, [*self.arrays], self.counters)
 
-    def __deepcopy__(self, memo: object) -> Memory:
-        return _unpickled(self.shape, self.arrays, self.counters)
-
     def storage(self, format: Level) -> list[ByName]:
         """For each level its counters and its arrays, cut to what is in use: views that are not resized."""
         if self._storage is None:
