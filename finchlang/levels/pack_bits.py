@@ -60,23 +60,14 @@ class PackBits(RunList):
 
     def region(self, fiber: Fiber, q: Expr) -> ast.Node:
         def either(host: Host) -> ast.Node:
-            is_run, first, base = self._held(host, fiber, q)
+            ofs = fiber.store.ofs
+            first = host.load(ofs, q, "first", types.Int64, lower=ZERO)
+            after = host.load(ofs, add(q, 1), "after", types.Int64)
+            end = host.load(fiber.store.right, q, "right", types.Int64)
+            # literals are counted back from the last, which is at coordinate `end` (from 0)
+            base = host.let(sub(sub(after, end), 2), "base")
             literal = lp.Lookup(lambda host, i: fiber.child(add(base, i)))
+            is_run = compare("eq", after, add(first, 1))
             return lp.Switch(is_run, lp.Run(fiber.child(first)), literal)
 
         return lp.delayed(either)
-
-    def find(self, host: Host, fiber: Fiber, start: Expr, end: Expr, i: Expr) -> ast.Node:
-        q = host.search(fiber.store.right, start, end, sub(i, 1))
-        is_run, first, base = self._held(host, fiber, q)
-        return fiber.child(host.let(op("select", is_run, first, add(base, i)), "position"))
-
-    def _held(self, host: Host, fiber: Fiber, q: Expr) -> tuple[Expr, Expr, Expr]:
-        """Whether region q is a run; its first position; and what is added to the coordinate of a literal,
-        since literals are counted back from the last, which is at coordinate `end` (from 0)."""
-        ofs = fiber.store.ofs
-        first = host.load(ofs, q, "first", types.Int64, lower=ZERO)
-        after = host.load(ofs, add(q, 1), "after", types.Int64)
-        end = host.load(fiber.store.right, q, "right", types.Int64)
-        base = host.let(sub(sub(after, end), 2), "base")
-        return compare("eq", after, add(first, 1)), first, base

@@ -10,7 +10,7 @@ import numpy as np
 
 from finchlang.base.errors import Bug, FinchError
 from finchlang.base.records import record
-from finchlang.host.construct import add, compare, maximum, minimum, mul, op, sub
+from finchlang.host.construct import add, compare, mul, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay
@@ -27,7 +27,7 @@ from finchlang.levels.level import (
     Storage,
     Within,
 )
-from finchlang.levels.looplets import Lookup, Phase, Run, Sequence, Switch
+from finchlang.levels.looplets import Lookup, Phase, Run, Sequence, at_point
 from finchlang.levels.numpy_layout import ranges
 from finchlang.levels.write_refused import refused
 from finchlang.syntax.nodes import Access, Call, Node, Variable
@@ -63,14 +63,13 @@ class Packed(Level):
         """The position of (i, j) is i plus this, all from 0; of Exprs or of arrays."""
         raise Bug(f"{type(self).__name__} leaves this out")
 
-    def is_stored(self, i: Any, j: Any) -> Any:
-        """Whether (i, j) is in the stored half; of Exprs or of arrays."""
+    def is_stored(self, i: np.ndarray, j: np.ndarray) -> np.ndarray:
+        """Whether (i, j) is in the stored half."""
         raise Bug(f"{type(self).__name__} leaves this out")
 
-    def follow(self, column: Column, i: Expr) -> Node:
-        """The payload at coordinate i of a column."""
-        child = column.body.child(add(column.start(column.j), i))
-        return Switch(self.is_stored(i, column.j), child, self.fill)
+    def column(self, host: Host, column: Column) -> Node:
+        """The looplets of a column."""
+        raise Bug(f"{type(self).__name__} leaves this out")
 
     def declare(self, host: Host, store: Storage, dims: Dims) -> None:
         rows, columns = dims[-2:]
@@ -142,9 +141,9 @@ class Column(Within):
         return self.body.dims[:-1]
 
     def unfurl(self, host: Host, stop: Expr | None, protocol: str | None) -> Node:
-        if protocol == "follow" and self.mode == READ:
-            return Lookup(lambda host, i: self.level.follow(self, i))
-        return self.level.column(host, self)
+        column = self.level.column(host, self)
+        is_followed = protocol == "follow" and self.mode == READ
+        return Lookup(lambda host, i: at_point(host, column, i)) if is_followed else column
 
     def start(self, j: Expr) -> Expr:
         """The position of (i, j) is i (from 1) plus this."""
@@ -172,8 +171,8 @@ class UpperTriangular(Packed):
     def column_start(self, j: Any, n: Any) -> Any:
         return _half(j * (j + 1)) if isinstance(j, np.ndarray) else _half(mul(j, add(j, 1)))
 
-    def is_stored(self, i: Any, j: Any) -> Any:
-        return compare("le", i, j) if isinstance(i, Expr) else i <= j
+    def is_stored(self, i: np.ndarray, j: np.ndarray) -> np.ndarray:
+        return i <= j
 
     def column(self, host: Host, column: Column) -> Node:
         return Sequence((Phase(column.stored(host), stop=column.j), Phase(column.outside())))
@@ -189,8 +188,8 @@ class LowerTriangular(Packed):
             return _half(j * (2 * n - j - 1))
         return _half(mul(j, sub(sub(mul(n, 2), j), 1)))
 
-    def is_stored(self, i: Any, j: Any) -> Any:
-        return compare("ge", i, j) if isinstance(i, Expr) else i >= j
+    def is_stored(self, i: np.ndarray, j: np.ndarray) -> np.ndarray:
+        return i >= j
 
     def column(self, host: Host, column: Column) -> Node:
         before = Phase(column.outside(), stop=sub(column.j, 1))
@@ -211,10 +210,6 @@ class Symmetric(UpperTriangular):
         child, j = column.body.child, column.j
         mirrored = Lookup(lambda host, i: child(add(column.start(i), j)))
         return Sequence((Phase(column.stored(host), stop=j), Phase(mirrored)))
-
-    def follow(self, column: Column, i: Expr) -> Node:
-        low, high = minimum(i, column.j), maximum(i, column.j)
-        return column.body.child(add(column.start(high), low))
 
     def unpack(
         self, storage: ByName, positions: np.ndarray, sizes: Sizes, kept: np.ndarray | None = None

@@ -37,12 +37,14 @@ class RunList(Runs):
     def looplets(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:
         start, end = load_range(host, fiber)
         if protocol == "follow":
-            return lp.Lookup(lambda host, i: self.find(host, fiber, start, end, i))
+
+            def find(host: Host, i: Expr) -> Node:
+                q = host.search(fiber.store.right, start, end, sub(i, 1))
+                return lp.at_point(host, self.region(fiber, q), i)
+
+            return lp.Lookup(find)
         listed = Listed(fiber.store.right, start, end, self.fill, stop, "right")
         return listed.steps(host, protocol, lambda host, here: self.region(fiber, here(host)))
 
     def region(self, fiber: Fiber, q: Expr) -> Node:
         return lp.Run(fiber.child(q))
-
-    def find(self, host: Host, fiber: Fiber, start: Expr, end: Expr, i: Expr) -> Node:
-        return fiber.child(host.search(fiber.store.right, start, end, sub(i, 1)))
