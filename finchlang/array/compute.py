@@ -107,10 +107,9 @@ def _program(
         raise ValueError(f"`reorder` is 'exact', 'any' or 'none', not {reorder!r}")
     stored = [None if out is None else as_expression(out).static for out in outs or ()]
     usual: tuple[Any, ...] = (is_dense, is_wide, reorder, tuple(stored), *found.key)
-    key, program = usual, _programs.get(usual)
+    program = _programs.get(usual)
     if program is not None and program.is_counted:
-        key = *usual, *_magnitudes(found.nodes)
-        program = _programs.get(key)
+        program = _programs.get((*usual, *_magnitudes(found.nodes)))
     if program is None:
         magnitudes = _magnitudes(found.nodes)
         how = "none" if found.is_empty else reorder
@@ -289,7 +288,6 @@ def _check_outputs(roots: tuple[Expression, ...], outs: Any) -> None:
 
 
 def _check_density(program: Program, nodes: list[Expression]) -> None:
-    """Raises TypeError for a dense result that is much larger than its operands."""
     for number in program.dense_of_sparse:
         node = nodes[number]
         size = math.prod(node.shape) * node.values.type.bits // 8
@@ -378,7 +376,6 @@ def _made(format: Format, shape: tuple[int, ...]) -> str:
 
 
 def _as_stored(format: Format, shape: tuple[int, ...]) -> tuple[int, ...]:
-    """The shape of the body of a tensor."""
     if not isinstance(format, Swizzled):
         return shape
     return tuple([shape[mode - 1] for mode in format.permutation])

@@ -23,6 +23,7 @@ from finchlang.array.products import tensordot
 from finchlang.array.promotion import integer, listed, normalized_axis
 from finchlang.syntax.nodes import Access, Call, Extent, Index, Literal, Node, Variable
 from finchlang.syntax.types import Bool, foreign
+from finchlang.tensors.formats import MODES
 
 __all__ = ["block", "column_stack", "concat", "diagonal", "dstack", "hstack", "kron", "repeat"]
 __all__ += ["roll", "stack", "tile", "tril", "triu", "unstack", "vstack"]
@@ -234,17 +235,12 @@ def block(arrays: Any, /) -> Array:
     """An array of nested lists of blocks: those of the innermost lists are joined along the last axis.
     Raises ValueError for an empty list, or lists of different depths."""
 
-    def depth_of(item: Any) -> int:
-        if not isinstance(item, list):
-            return 0
-        depths = {depth_of(part) for part in item}
-        if len(depths) != 1:
+    level, depth = [arrays], 0
+    while any([isinstance(item, list) for item in level]):
+        if depth > MODES or not all([isinstance(item, list) and item for item in level]):
             raise ValueError("block takes lists that are nested equally deep, none of them empty")
-        return 1 + depths.pop()
-
-    depth = depth_of(arrays)
-    orders = [len(as_expression(x).shape) for x in _leaves(arrays)]
-    order = max([depth, *orders])
+        level, depth = [part for item in level for part in item], depth + 1
+    order = max([depth, *[len(as_expression(x).shape) for x in level]])
 
     def joined(item: Any, axis: int) -> Array:
         if not isinstance(item, list):
@@ -252,10 +248,6 @@ def block(arrays: Any, /) -> Array:
         return concat([joined(part, axis + 1) for part in item], axis=axis)
 
     return joined(arrays, order - depth)
-
-
-def _leaves(item: Any) -> list[Any]:
-    return [x for part in item for x in _leaves(part)] if isinstance(item, list) else [item]
 
 
 def roll(x: Any, /, shift: Any, axis: Any = None) -> Array:
@@ -270,12 +262,12 @@ def roll(x: Any, /, shift: Any, axis: Any = None) -> Array:
         )
         return Array(reshaping.reshaped(moved.node, arg.shape))
     shifts, axes = listed(shift), listed(axis)
-    if len(shifts) != len(axes) and 1 not in (len(shifts), len(axes)):
+    shifts = shifts * len(axes) if len(shifts) == 1 else shifts
+    axes = axes * len(shifts) if len(axes) == 1 else axes
+    if len(shifts) != len(axes):
         raise ValueError(f"roll takes a shift for each axis, not {len(shifts)} for {len(axes)}")
-    count = max(len(shifts), len(axes)) if shifts and axes else 0
-    shifts, axes = (one * count if len(one) == 1 else one for one in (shifts, axes))
     found = Array(arg)
-    for by, given in zip(shifts[:count], axes[:count], strict=True):
+    for by, given in zip(shifts, axes, strict=True):
         at = normalized_axis(given, len(arg.shape))
         first = -integer(by, "a shift") % (arg.shape[at] or 1)
         if first:

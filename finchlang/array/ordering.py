@@ -218,8 +218,6 @@ def _in_runs(function: Any, x: Any, at: int, dtype: Any, initial: int, offset: i
 
 
 def _cumulative(name: str, function: Any, initial: int) -> tuple[Callable[..., Array], ...]:
-    """The standard's function, and NumPy's short one."""
-
     def standard(
         x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
     ) -> Array:

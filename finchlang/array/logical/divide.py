@@ -100,23 +100,23 @@ class Division:
         """The division that costs least."""
         written = self.as_written(self.form.written)
         self.choices = 0
-        _, found = self.solved(self.everything, costs.GAIN * written.cost)
+        found = self.solved(self.everything, costs.GAIN * written.cost)
         if found is not None and self.spread:
             found = self.priced_nest((found,), self.form.kept, found.cost, written.cost)
         return found or written
 
-    def solved(self, factors: int, bound: float) -> tuple[float, PlannedNest | None]:
-        """The cheapest nest for a set of factors, with its cost; None if it costs more than the bound."""
+    def solved(self, factors: int, bound: float) -> PlannedNest | None:
+        """The cheapest nest for a set of factors; None if it costs more than the bound."""
         known = self._found.get(factors)
         if known is not None and (known[1] is not None or known[0] >= bound):
-            return known if known[0] < bound else (known[0], None)
+            return known[1] if known[0] < bound else None
         self.choices += 1
         if self.choices > MOST:
-            return inf, None
+            return None
         is_result = factors == self.everything and not self.spread
         kept = self.form.kept if is_result else self.canonical(factors)[1]
-        best: list[PlannedNest | None] = [None]
-        limit = [bound]
+        best: PlannedNest | None = None
+        limit = bound
 
         def divided(
             rest: int,
@@ -124,37 +124,33 @@ class Division:
             made: dict[object, PlannedNest],
             spent: float,
         ) -> None:
+            nonlocal best, limit
             self.choices += 1
-            if spent + costs.NEST >= limit[0] or self.choices > MOST:
+            if spent + costs.NEST >= limit or self.choices > MOST:
                 return
             if not rest:
-                found = self.priced_nest(chosen, kept, spent, limit[0])
+                found = self.priced_nest(chosen, kept, spent, limit)
                 if found is not None:
-                    best[0], limit[0] = found, found.cost
+                    best, limit = found, found.cost
                 return
             first = rest & -rest
-            k = first.bit_length() - 1
-            divided(rest ^ first, [*chosen, k], made, spent)
+            divided(rest ^ first, [*chosen, first.bit_length() - 1], made, spent)
             for block in self.blocks(first, rest):
                 if self.choices > MOST:
                     return
                 if block == factors:
                     continue
                 key, order = self.canonical(block)
-                known = made.get(key)
-                cost, nest = (0.0, known) if known else self.solved(block, limit[0] - spent)
+                equal = made.get(key)
+                nest = equal._replace(kept=order) if equal else self.solved(block, limit - spent)
                 if nest is not None:
-                    if known:
-                        nest = known._replace(kept=order)
-                    divided(rest ^ block, [*chosen, nest], {**made, key: nest}, spent + cost)
+                    total = spent if equal else spent + nest.cost
+                    divided(rest ^ block, [*chosen, nest], {**made, key: nest}, total)
 
         divided(factors, [], {}, 0.0)
-        if best[0] is not None:
-            self._found[factors] = best[0].cost, best[0]
-            return self._found[factors]
-        if self.choices <= MOST:
-            self._found[factors] = bound, None
-        return bound, None
+        if best is not None or self.choices <= MOST:
+            self._found[factors] = limit, best
+        return best
 
     def blocks(self, first: int, rest: int) -> Iterator[int]:
         """The sets of factors with the first one that may be nests of their own: it alone, if it is reduced
