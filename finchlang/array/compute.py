@@ -345,17 +345,13 @@ def plan(*arrays: Any, reorder: str = "exact") -> str:
     roots = tuple([as_expression(array) for array in arrays])
     found = _Nodes(roots)
     program = _program(roots, found, reorder=reorder)
-    lines: list[str] = []
-    for number, name in program.operands.items():
-        node = found.nodes[number]
-        lines.append(f"{name} = {_made(node.static.format, node.shape)}")
-    values = _bound(program, found.nodes)
-    for name, value in values.items():
-        kind = types.type_of_value(value)
-        if kind is not None:
-            lines.append(f"{name} = {pretty(plain(typed_literal(value, kind)))}")
-    for name, format in program.tensors:
-        lines.append(f"{name} = {_made(format, values[name].shape)}")
+    lines, formats = list[str](), dict(program.tensors)
+    for name, value in _bound(program, found.nodes).items():
+        if (kind := types.type_of_value(value)) is not None:
+            made = pretty(plain(typed_literal(value, kind)))
+        else:
+            made = _made(formats.get(name) or as_expression(value).static.format, value.shape)
+        lines.append(f"{name} = {made}")
     lines += [f"# {text}" for _, text in program.kernel.decisions]
     fills = {name: pretty(plain(fill)) for name, fill in program.fills.items()}
     lines += [f"# {name} is computed with this fill, and then has {f}" for name, f in fills.items()]
