@@ -216,9 +216,11 @@ class FunctionText(Body):
         self.arrays[buffer] = array
 
     def read_capacity(self, array: BufferAccess) -> None:
+        self.do(f"store i64 {self.stored_capacity(array)}, ptr {array.capacity}")
+
+    def stored_capacity(self, array: BufferAccess) -> str:
         slot = self.new(f"getelementptr i64, ptr {array.slot}, i64 1")
-        capacity = self.new(f"load i64, ptr {slot}, !tbaa {TBAA_SLOTS}")
-        self.do(f"store i64 {capacity}, ptr {array.capacity}")
+        return self.new(f"load i64, ptr {slot}, !tbaa {TBAA_SLOTS}")
 
     def exchange(self, one: BufferAccess, other: BufferAccess) -> None:
         """Exchange the memory of two arrays: locals and slots."""
@@ -329,8 +331,7 @@ class FunctionText(Body):
         array = self.arrays[buffer]
         if array.capacity:
             return self.new(f"load i64, ptr {array.capacity}")
-        slot = self.new(f"getelementptr i64, ptr {array.slot}, i64 1")
-        return self.new(f"load i64, ptr {slot}, !tbaa {TBAA_SLOTS}")
+        return self.stored_capacity(array)
 
     def load(self, buffer: ir.Buffer, index: str) -> str:
         return self.read(buffer.type, self.address(buffer, index), self.arrays[buffer].load)

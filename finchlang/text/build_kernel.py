@@ -82,6 +82,10 @@ def _placing(make: Callable[[Any, list], Any]) -> Callable[[Any, list], Any]:
     return callback
 
 
+def tuples(parts: list) -> tuple[Any, ...]:
+    return tuple(p for p in parts if isinstance(p, tuple))
+
+
 def syntax_error(message: str, at: Any, hint: str | None = None) -> FinchError:
     """An error at a node or span."""
     return FinchError("syntax", message, at.span if isinstance(at, ast.Node) else at, hint)
@@ -139,7 +143,7 @@ class KernelBuilder:
 
     def loop(self, parts: list) -> ast.Node:
         span, body = self.over(parts), parts[-2]
-        bindings = [p for p in parts if isinstance(p, tuple)]
+        bindings = tuples(parts)
         names = [index.name for index, _ in bindings]
         for n, name in enumerate(names):
             if name in names[:n]:
@@ -155,7 +159,7 @@ class KernelBuilder:
 
     def define(self, parts: list) -> ast.Node:
         span, body = self.over(parts), parts[-2]
-        for variable, value in reversed([p for p in parts if isinstance(p, tuple)]):
+        for variable, value in reversed(tuples(parts)):
             body = ast.Define(variable, value, body, span=span)
         return body
 
@@ -294,7 +298,7 @@ class KernelBuilder:
     # ---------------------------------------------------------------- annotations: tuples of nodes
 
     def workspace(self, parts: list) -> tuple[ast.Node, ...]:
-        tensor, settings = parts[1], [p for p in parts if isinstance(p, tuple)]
+        tensor, settings = parts[1], tuples(parts)
         self.name(tensor)
         given: dict[str, Any] = {}
         for name, value in settings:
@@ -341,6 +345,37 @@ class KernelBuilder:
             return expression(node, frozenset(bound))
 
         return tuple(a if isinstance(a, ast.Policy) else finished(a) for a in given)
+
+    def einsum_of(
+        self, indices: tuple[ast.Node, ...], op: ast.Node, value: ast.Node, span: Span | None
+    ) -> ast.Macro:
+        """`@einsum`: the names within brackets are its indices, and no names of the script. Arrays that are
+        read may also be indexed by numbers and windows: `A[(2:3)(i), 1]`.
+
+        Raises FinchError of kind syntax for other indices, and for an index of the result that is named
+        twice."""
+        bound: set[str] = set()
+        for access in (n for n in trees.walk(value) if isinstance(n, ast.Subscript)):
+            for index in access.indices:
+                match index:
+                    case ast.Variable(name) | ast.Call(ast.Range(), (ast.Variable(name),)):
+                        bound.add(name)
+                    case ast.Literal():
+                        pass
+                    case _:
+                        hint = "a slice is a window of a name: `A[(2:3)(i), j]`"
+                        message = "an index of `@einsum` is a name, a number or a window"
+                        raise syntax_error(message, index, hint)
+        for index in indices:
+            if not isinstance(index, ast.Variable):
+                raise syntax_error("an index of the array that `@einsum` makes is a name", index)
+            bound.add(index.name)
+        names = frozenset(bound)
+        kept = tuple([expression(index, names) for index in indices])
+        for k, index in enumerate(kept):
+            if index in kept[:k]:
+                raise syntax_error(f"the index `{index.name}` is there twice", index)
+        return ast.Macro("einsum", (ast.Group(kept), op, expression(value, names)), span=span)
 
     # ---------------------------------------------------------------- the walk
 
@@ -526,35 +561,3 @@ def _access(node: ast.Subscript, bound: frozenset[str]) -> ast.Access:
             hint = "a kernel computes element by element: write a loop over an index"
             raise syntax_error("`:` is not an index of kernels", index, hint)
     return ast.Access(tensor, tuple(expression(i, bound) for i in indices), span=node.span)
-
-
-def einsum_of(
-    indices: tuple[ast.Node, ...], op: ast.Node, value: ast.Node, span: Span | None
-) -> ast.Macro:
-    """`@einsum`: the names within brackets are its indices, and no names of the script. Arrays that are
-    read may also be indexed by numbers and windows: `A[(2:3)(i), 1]`.
-
-    Raises FinchError of kind syntax for other indices, and for an index of the result that is named
-    twice."""
-    bound: set[str] = set()
-    for access in (n for n in trees.walk(value) if isinstance(n, ast.Subscript)):
-        for index in access.indices:
-            match index:
-                case ast.Variable(name) | ast.Call(ast.Range(), (ast.Variable(name),)):
-                    bound.add(name)
-                case ast.Literal():
-                    pass
-                case _:
-                    hint = "a slice is a window of a name: `A[(2:3)(i), j]`"
-                    message = "an index of `@einsum` is a name, a number or a window"
-                    raise syntax_error(message, index, hint)
-    for index in indices:
-        if not isinstance(index, ast.Variable):
-            raise syntax_error("an index of the array that `@einsum` makes is a name", index)
-        bound.add(index.name)
-    names = frozenset(bound)
-    kept = tuple([expression(index, names) for index in indices])
-    for k, index in enumerate(kept):
-        if index in kept[:k]:
-            raise syntax_error(f"the index `{index.name}` is there twice", index)
-    return ast.Macro("einsum", (ast.Group(kept), op, expression(value, names)), span=span)

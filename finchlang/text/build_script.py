@@ -15,7 +15,7 @@ from finchlang.base.errors import FinchError, Span, write
 from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.types import named_type
 from finchlang.text import literals
-from finchlang.text.build_kernel import KernelBuilder, einsum_of, nodes, placed, syntax_error
+from finchlang.text.build_kernel import KernelBuilder, nodes, placed, syntax_error, tuples
 from finchlang.text.print import pretty
 
 #: packages of Julia that `using` may name; what we have of them needs no import
@@ -120,14 +120,14 @@ class Builder(KernelBuilder):
         return ast.Call(parts[0], (replace(each, span=self.over(parts[2:-1])),))
 
     def each(self, value: ast.Node, parts: list) -> ast.Node:
-        names, iterables = zip(*(p for p in parts if isinstance(p, tuple)), strict=True)
+        names, iterables = zip(*tuples(parts), strict=True)
         condition = next(iter(nodes(parts)), None)
         words = [p.type for p in parts if isinstance(p, Token)]
         is_grid = words.count("EACH") == 1 and condition is None
         return ast.Comprehension(value, names, iterables, condition, is_grid)
 
     def local(self, parts: list) -> ast.Node:
-        values = tuple(p for p in parts if isinstance(p, tuple))
+        values = tuples(parts)
         return ast.Local(values, parts[-2])
 
     def try_(self, parts: list) -> ast.Node:
@@ -265,7 +265,7 @@ class Builder(KernelBuilder):
         return replace(inner, span=self.over(parts))
 
     def matrix(self, parts: list) -> ast.Node:
-        rows, span = tuple(p for p in parts if isinstance(p, tuple)), self.over(parts)
+        rows, span = tuples(parts), self.over(parts)
         if len(rows) == len(rows[0]) == 1 and span is not None and span.text.endswith(";]"):
             return ast.Call(ast.Variable("vcat"), rows[0])  # `[1:3;]`, as in Julia
         if all(len(row) == 1 for row in rows):  # `[1; 2]` is a vector, as in Julia
@@ -283,7 +283,7 @@ class Builder(KernelBuilder):
 
     def keywords(self, parts: list) -> tuple[tuple[str, ast.Node], ...]:
         """The named arguments of a call, which are the last ones."""
-        found = tuple(p for p in parts if isinstance(p, tuple))
+        found = tuples(parts)
         if found and nodes(parts[parts.index(found[0]) :]):
             message = "an argument without a name follows one with"
             raise syntax_error(message, self.over(parts))
@@ -355,7 +355,7 @@ class Builder(KernelBuilder):
             raise syntax_error("this cannot be assigned to", target, hint)
 
     def function(self, parts: list) -> ast.Node:
-        parameters = [p for p in parts if isinstance(p, tuple)]
+        parameters = tuples(parts)
         return self.defined(self.name(parts[1]), parameters, parts[-2])
 
     def parameter(self, parts: list) -> Parameter:
@@ -364,7 +364,7 @@ class Builder(KernelBuilder):
         type = "Vararg" if kinds and kinds[0] == "..." else type
         return self.name(parts[0]), type, parts[-1] if kinds and kinds[-1] == "=" else None
 
-    def defined(self, name: str, parameters: list, body: ast.Node) -> ast.Node:
+    def defined(self, name: str, parameters: Any, body: ast.Node) -> ast.Node:
         names = tuple(n for n, _, _ in parameters)
         types = tuple((n, type) for n, type, _ in parameters if type is not None)
         defaults = tuple((n, given) for n, _, given in parameters if given is not None)
@@ -400,7 +400,7 @@ class Builder(KernelBuilder):
 
     def for_(self, parts: list) -> ast.Node:
         span, body = self.over(parts), parts[-2]
-        bindings = [p for p in parts if isinstance(p, tuple)]
+        bindings = tuples(parts)
         for k, (names, iterable) in reversed([*enumerate(bindings)]):
             inner = body if isinstance(body, ast.Script) else ast.Script((body,), span=span)
             whole = names[0] if len(names) == 1 else f"({', '.join(names)})"
@@ -470,7 +470,7 @@ class Builder(KernelBuilder):
             raise syntax_error("this is no array with its indices", target, hint)
         self.name(target.object, hint)
         op = sign[0] if len(sign) == 2 else self.assign([target, sign[0], value]).op  # type: ignore[attr-defined]
-        made = einsum_of(target.indices, op, value, self.over(parts))
+        made = self.einsum_of(target.indices, op, value, self.over(parts))
         return ast.Let((target.object,), None, made)
 
     def kernel(self, parts: list) -> ast.Node:
