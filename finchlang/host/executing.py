@@ -22,7 +22,7 @@ from finchlang.base.records import record
 from finchlang.host import interrupts, ir
 from finchlang.host.interface import Body, Cells, Exprs, Host, Shared
 from finchlang.host.primitives import apply
-from finchlang.host.rewrite import cells_of, walk
+from finchlang.host.rewrite import walk
 
 
 class ExecutingHost(Host):
@@ -41,8 +41,8 @@ class ExecutingHost(Host):
         self.sizes: dict[ir.Buffer, int] = {}
         self.unwritten: dict[ir.Buffer, np.ndarray] = {}
         self.steps: Counter[str] = Counter()
-        #: the variables and cells that each procedure sets
-        self._frames: dict[ir.Procedure, tuple[list[ir.Var], list[ir.Cell]]] = {}
+        #: the variables that each procedure sets
+        self._frames: dict[ir.Procedure, list[ir.Var]] = {}
 
     def evaluate(self, expr: ir.Expr) -> Any:
         """The value of a pure expression; of a `select` only the part chosen is evaluated."""
@@ -248,13 +248,10 @@ class ExecutingHost(Host):
         values = [self.evaluate(value) for value in s.values]
         contents = [self.cells.get(cell) for cell in s.cells]
         if procedure not in self._frames:
-            found = (getattr(s, "variable", None) for s in walk(procedure.body))
-            bound = [variable for variable in found if variable]
-            own = dict.fromkeys((*procedure.cells, *cells_of(procedure.body)))
-            self._frames[procedure] = [*procedure.inputs, *bound], [*own]
-        variables, cells = self._frames[procedure]
+            bound = (getattr(s, "variable", None) for s in walk(procedure.body))
+            self._frames[procedure] = [*procedure.inputs, *filter(None, bound)]
+        variables, around = self._frames[procedure], dict(self.cells)
         before = [getattr(variable, "held", None) for variable in variables]
-        around = {cell: self.cells[cell] for cell in cells if cell in self.cells}
         for variable, value in zip(procedure.inputs, values, strict=True):
             variable.held = value
         self.cells.update(zip(procedure.cells, contents, strict=True))
@@ -262,8 +259,7 @@ class ExecutingHost(Host):
         contents = [self.cells[cell] for cell in procedure.cells]
         for variable, value in zip(variables, before, strict=True):
             variable.held = value
-        self.cells |= around
-        self.cells.update(zip(s.cells, contents, strict=True))
+        self.cells = around | dict(zip(s.cells, contents, strict=True))
 
     def do_Fail(self, s: ir.Fail) -> None:
         note = tuple(map(self.evaluate, s.note))

@@ -27,19 +27,16 @@ VALUES: Others = {
 @lru_cache(maxsize=256)
 def script_of(text: str, name: str = "<input>") -> ast.Script:
     """The tree of a script that is to be run, as `parse_whole` gives it."""
-    disk = default_cache()
-    key = None if disk is None else _key(text)
+    disk, key = default_cache(), _key(text)
     coding = Coding(KINDS, VALUES, [source_of(text, name)])
-    if disk is not None and key is not None:
-        with trees.EnoughFrames():
-            found = coding.recall(disk, key)
+    with trees.EnoughFrames():
+        found = coding.recall(disk, key) if disk and key else None
         if isinstance(found, ast.Script):
             return found
-    from finchlang.text.parse import parse_whole
+        from finchlang.text.parse import parse_whole
 
-    script = parse_whole(text, name)
-    if disk is not None and key is not None:
-        with trees.EnoughFrames():
+        script = parse_whole(text, name)
+        if disk and key:
             coding.keep(disk, key, script)
     return script
 
