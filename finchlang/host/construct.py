@@ -133,14 +133,9 @@ def _index_arithmetic(name: str, exprs: tuple[Expr, ...]) -> Expr | None:
     """Keep Int64 sums in the form `x + c`, so that equal indices become the same expression."""
     first, last = exprs[0], exprs[-1]
     if name == "sub":
-        if first is last:
-            return ZERO
         if isinstance(last, Const):
             return op("add", first, Const(-last.value, Int64))
-        base, shift = split_sum(first)
-        if base is last:
-            return Const(shift, Int64)
-        other, less = split_sum(last)
+        (base, shift), (other, less) = split_sum(first), split_sum(last)
         if base is other and base is not None:
             return Const(shift - less, Int64)
         if isinstance(last, Op) and last.name == "sub" and last.args[0] is first:

@@ -302,7 +302,7 @@ class RememberingHost(ExecutingHost):
         floats and facts are then as they are where this is asked for, which may be rounds before."""
         noted: list[Body] | None = None
         answer: Any = None
-        here = self.note, self.is_exact, self.depth, self.facts
+        here = self._known()
 
         def run() -> Any:
             nonlocal noted, answer
@@ -310,15 +310,17 @@ class RememberingHost(ExecutingHost):
                 for action in noted:
                     action()
                 return answer
-            around, self._noted = self._noted, []
-            now = self.note, self.is_exact, self.depth, self.facts
-            self.note, self.is_exact, self.depth, self.facts = here
+            around, self._noted, now = self._noted, [], self._known()
+            vars(self).update(here)
             answer = derive()
-            self.note, self.is_exact, self.depth, self.facts = now
+            vars(self).update(now)
             noted, self._noted = self._noted, around
             return answer
 
         return run
+
+    def _known(self) -> dict[str, Any]:
+        return {name: getattr(self, name) for name in ("note", "is_exact", "depth", "facts")}
 
     def block(self, body: Body, *variables: ir.Var) -> ir.Code:
         return Deferred((), self._once(body))

@@ -92,11 +92,10 @@ def _of_numpy(names: Sequence[str], rename: Callable[[str], str] = str) -> dict[
     return {name: _total(getattr(np, rename(name))) for name in names}
 
 
+_ORDERS = ("eq", "ne", "lt", "le", "gt", "ge")
 _PLAIN: dict[str, Callable[..., Any]] = {
-    **{name: getattr(operator, name) for name in ("add", "sub", "mul", "xor", "neg")},
-    **{name: getattr(operator, name) for name in ("eq", "ne", "lt", "le", "gt", "ge")},
-    "and": operator.and_,
-    "or": operator.or_,
+    **{name: getattr(operator, name) for name in ("add", "sub", "mul", "neg", "xor", *_ORDERS)},
+    **{"and": operator.and_, "or": operator.or_},
     "abs": abs,
     "fdiv": _fdiv,
     "idiv": _idiv,
@@ -127,7 +126,7 @@ _PLAIN: dict[str, Callable[..., Any]] = {
 
 
 #: operations whose Python function returns a Python bool
-_TRUTHS = {"eq", "ne", "lt", "le", "gt", "ge", "and", "or", "xor", "isnan"}
+_TRUTHS = {*_ORDERS, "and", "or", "xor", "isnan"}
 
 
 def apply(name: str, result: Type, operand: Type, args: list[Any]) -> Any:

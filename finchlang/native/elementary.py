@@ -46,6 +46,10 @@ class FloatKind:
         """2 to the power of an exponent less the bias."""
         return self.of(op("shl", biased, self.fraction))
 
+    @property
+    def ln_2(self) -> list[Expr]:
+        return self.parts(LN2, self.fraction // 2 + 6, 2)
+
     def parts(self, value: Fraction, width: int, count: int) -> list[Expr]:
         """`value` as a sum of floats, of which all but the last have `width` bits."""
         found = []
@@ -112,7 +116,7 @@ def _nearest(x: Expr, factor: Fraction, k: FloatKind) -> tuple[Expr, Expr]:
 
 def _reduced(x: Expr, k: FloatKind, rest: Expr | None = None) -> tuple[Expr, Expr]:
     """n as bits, and e^r - 1, where x (and `rest`) is n * ln 2 + r."""
-    high, low = k.parts(LN2, k.fraction // 2 + 6, 2)
+    high, low = k.ln_2
     n, bits = _nearest(x, 1 / LN2, k)
     minus = op("neg", n)
     r = muladd(minus, low, muladd(minus, high, x))
@@ -187,7 +191,7 @@ def _normal(x: Expr, k: FloatKind) -> tuple[Expr, Expr]:
 
 def _log(m: Expr, exponent: Expr, error: Expr | None, k: FloatKind) -> Expr:
     """ln(m) + exponent * ln 2 + error, with ln(1 + f) = f - f^2/2 + s (f^2/2 + R(s^2)), s = f / (2 + f)."""
-    high, low = k.parts(LN2, k.fraction // 2 + 6, 2)
+    high, low = k.ln_2
     f = sub(m, 1)
     s = div(f, add(f, 2))
     z, half = mul(s, s), mul(mul(f, f), 0.5)
@@ -239,7 +243,7 @@ def _times(a: Expr, b: Expr) -> tuple[Expr, Expr]:
 
 def _log_in_two(m: Expr, exponent: Expr, k: FloatKind) -> tuple[Expr, Expr]:
     """ln(m) + exponent * ln 2 in two floats: ln(1 + f) = 2 (s + s^3 (1/3 + s^2/5 ...)), s = f / (2 + f)."""
-    high, low = k.parts(LN2, k.fraction // 2 + 6, 2)
+    high, low = k.ln_2
     f = sub(m, 1)
     under, under_low = _two(1, m)
     inverse = div(1, under)

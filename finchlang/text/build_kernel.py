@@ -261,9 +261,8 @@ class KernelBuilder:
         return ast.Declare(tensor, init, tuple(dims))
 
     def declare_sized(self, parts: list) -> ast.Node:
-        tensor, init, *dims = nodes(parts)
-        self.name(tensor)
-        return ast.Declare(tensor, init, tuple(dims))  # type: ignore[arg-type]
+        self.name(parts[2])
+        return self.declare_called(parts)
 
     def freeze(self, parts: list) -> ast.Node:
         self.name(parts[2])
