@@ -8,7 +8,7 @@ from typing import Any
 
 from finchlang.base.errors import Bug, FinchError
 from finchlang.host.ir import COMPARISONS, OPS, Const, Expr, Op, Var
-from finchlang.host.primitives import MOST_STEPS, STEPS, apply
+from finchlang.host.primitives import MOST_STEPS, STEPS, function_of
 from finchlang.syntax.types import Bool, Int64, PairType, Type, pair_of, type_of_value
 
 #: operations whose last argument is a count (of steps or of places) with a type of its own
@@ -52,7 +52,7 @@ def op(name: str, *args: Expr | float, type: Type | None = None) -> Expr:
     if isinstance(last, Const):
         values = [e.value for e in exprs if isinstance(e, Const)]
         if len(values) == len(exprs) and not (name in STEPS and last.value > MOST_STEPS):
-            return Const(apply(name, result, first.type, values), result)
+            return Const(function_of(name, result, first.type)(*values), result)
     return _trivial(name, exprs, result) or Op(name, exprs, result)
 
 

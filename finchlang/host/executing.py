@@ -21,7 +21,7 @@ from finchlang.base.memory_limit import check_available
 from finchlang.base.records import record
 from finchlang.host import interrupts, ir
 from finchlang.host.interface import Body, Cells, Exprs, Host, Shared
-from finchlang.host.primitives import apply
+from finchlang.host.primitives import function_of
 from finchlang.host.rewrite import walk
 
 
@@ -57,7 +57,7 @@ class ExecutingHost(Host):
         return self.compute(expr, [self.evaluate(a) for a in expr.args])
 
     def compute(self, operation: ir.Op, args: list[Any]) -> Any:
-        return apply(operation.name, operation.type, operation.args[0].type, args)
+        return function_of(operation.name, operation.type, operation.args[0].type)(*args)
 
     def do(self, statement: Any) -> None:
         self.performer(statement)(statement)

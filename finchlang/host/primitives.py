@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable, Sequence
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -129,23 +130,37 @@ _PLAIN: dict[str, Callable[..., Any]] = {
 _TRUTHS = {*_ORDERS, "and", "or", "xor", "isnan"}
 
 
-def apply(name: str, result: Type, operand: Type, args: list[Any]) -> Any:
-    """`name` on values of type `operand` (the first argument's), as a value of type `result`."""
-    if name == "cast":
-        return result.wrap(_cast(args[0], operand, result))
-    if name == "reinterpret":
-        return np.array(args[0], operand.dtype).view(result.dtype).item()
-    if name == "not":
-        return not args[0] if operand == Bool else result.wrap(~args[0])
-    if name == "nextafter" and result.bits == 32:
-        return float(np.nextafter(np.float32(args[0]), np.float32(args[1])))
-    if name in STEPS:
-        return _stepped(STEPS[name], result.dtype, *args)
-    if name in ("shl", "shr"):
-        return result.wrap(_shift(args[0], args[1], result, name == "shl"))
-    if name == "ipow" and args[1] >= 64:
-        return result.wrap(pow(args[0], args[1], 1 << 64))
-    return result.wrap(_PLAIN[name](*args))
+@cache
+def function_of(name: str, result: Type, operand: Type) -> Callable[..., Any]:
+    """The operation `name` on values of type `operand` (the first argument's) that gives one of type
+    `result`: Python's own, where that gives the right value, as with Float64 and Bool."""
+    match name:
+        case "cast":
+            return lambda a: result.wrap(_cast(a, operand, result))
+        case "reinterpret":
+            return lambda a: np.array(a, operand.dtype).view(result.dtype).item()
+        case "not":
+            return operator.not_ if operand == Bool else lambda a: result.wrap(~a)
+        case "nextafter" if result.bits == 32:
+            return lambda a, b: float(np.nextafter(np.float32(a), np.float32(b)))
+        case "add_times" | "mul_times" | "div_times":
+            return partial(_stepped, STEPS[name], result.dtype)
+        case "shl" | "shr":
+            return lambda a, count: result.wrap(_shift(a, count, result, name == "shl"))
+    plain = _PLAIN[name]
+    if result == Float64 or (result == Bool and name in _TRUTHS):
+        return plain
+    if name in ("add", "sub", "mul") and result.is_integer:
+        low, high = result.lowest, result.highest
+
+        def wrapped(a: int, b: int) -> int:
+            value = plain(a, b)
+            return value if low <= value <= high else result.wrap(value)
+
+        return wrapped
+    if name == "ipow":
+        return lambda a, b: result.wrap(plain(a, b) if b < 64 else pow(a, b, 1 << 64))
+    return lambda *args: result.wrap(plain(*args))
 
 
 def as_function(expr: Expr, variables: Sequence[Var]) -> Callable[..., Any]:
@@ -157,7 +172,7 @@ def as_function(expr: Expr, variables: Sequence[Var]) -> Callable[..., Any]:
         number = next(k for k, variable in enumerate(variables) if variable is expr)
         return lambda *values: values[number]
     assert isinstance(expr, Op)
-    function = _as_function(expr.name, expr.type, expr.args[0].type)
+    function = function_of(expr.name, expr.type, expr.args[0].type)
     if len(expr.args) == len(variables) and all(map(operator.is_, expr.args, variables)):
         return function
     parts = [as_function(a, variables) for a in expr.args]
@@ -165,19 +180,3 @@ def as_function(expr: Expr, variables: Sequence[Var]) -> Callable[..., Any]:
         condition, then, otherwise = parts
         return lambda *values: then(*values) if condition(*values) else otherwise(*values)
     return lambda *values: function(*[part(*values) for part in parts])
-
-
-def _as_function(name: str, result: Type, operand: Type) -> Callable[..., Any]:
-    """`apply` for these types, without its tests: Python's own operation, where that gives the right value,
-    as with Float64 and Bool."""
-    if name in (_PLAIN if result == Float64 else _TRUTHS if result == Bool else ()):
-        return _PLAIN[name]
-    if name in ("add", "sub", "mul") and result.is_integer:
-        plain, low, high = _PLAIN[name], result.lowest, result.highest
-
-        def wrapped(a: int, b: int) -> int:
-            value = plain(a, b)
-            return value if low <= value <= high else result.wrap(value)
-
-        return wrapped
-    return lambda *values: apply(name, result, operand, list(values))

@@ -151,7 +151,7 @@ def _value_at(term: Term, point: dict[int, float] | None, number: Callable[[Any]
             return 1 / values[0] if values[0] else math.inf
         if what[0] in ("min", "max"):
             return min(values) if what[0] == "min" else max(values)
-        return primitives.apply(what[0], Float64, Float64, values)
+        return float(primitives.function_of(what[0], Float64, Float64)(*values))
 
     total = number(0)
     for monomial, factor in term:
@@ -325,7 +325,7 @@ class Path:
         plain = [
             (self.sign(lifted(a)) if signed else 0.0) if is_symbolic(a) else float(a) for a in args
         ]
-        found = primitives.apply(name, Bool if name in SIGNS else Float64, Float64, plain)
+        found = primitives.function_of(name, Bool if name in SIGNS else Float64, Float64)(*plain)
         if name in ("min", "max") and not math.isinf(found):
             return next(a for a in args if is_symbolic(a))
         return found

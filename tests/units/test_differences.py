@@ -24,6 +24,8 @@ from finchlang.calls import staging
 from finchlang.denote import numpy_operators as denoted
 from finchlang.host import primitives
 from finchlang.host.engine import Rule
+from finchlang.host.executing import ExecutingHost
+from finchlang.host.ir import Op
 from finchlang.host.recording import ResidualHost
 from finchlang.native import emit_ops, jit
 from finchlang.normalize import pass_list
@@ -88,7 +90,12 @@ def _max_is_min_natively(patch: Patch) -> None:
 
 
 def _max_is_min_where_it_is_executed(patch: Patch) -> None:
-    patch.setitem(primitives._PLAIN, "max", primitives._PLAIN["min"])
+    patch.setattr(ExecutingHost, "compute", _min_for_max)
+
+
+def _min_for_max(host: ExecutingHost, op: Op, args: list[Any]) -> Any:
+    name = "min" if op.name == "max" else op.name
+    return primitives.function_of(name, op.type, op.args[0].type)(*args)
 
 
 SHARED = {"normalisation", "the operator table", "the rules"}
