@@ -55,7 +55,7 @@ free.argtypes, free.restype = [ctypes.c_void_p], None
 
 
 class _Memory:
-    """Memory allocated by a kernel, freed with the last array that uses it."""
+    """Memory allocated by a kernel, which begins at `begin`, freed with the last array that uses it."""
 
     __slots__ = ("__array_interface__", "begin")
 
@@ -70,13 +70,6 @@ class _Memory:
 
     def __del__(self, free=free) -> None:
         free(self.begin)
-
-
-def adopt(address: int, capacity: int, begin: int, dtype: np.dtype) -> np.ndarray:
-    """The `capacity` entries at `address`, in memory that a kernel allocated and that begins at `begin`, as
-    an array that owns this memory."""
-    array = np.asarray(_Memory(address, capacity, begin, dtype))
-    return array.view(dtype) if dtype.names else array
 
 
 class NativeKernel:
@@ -129,9 +122,10 @@ class NativeKernel:
         if any(begins):
             for number, begin in enumerate(begins):
                 if begin:
-                    at = 3 * number
+                    at, dtype = 3 * number, self._dtypes[number]
                     slots[at + 2] = 0
-                    found[number] = adopt(slots[at], slots[at + 1], begin, self._dtypes[number])
+                    array = np.asarray(_Memory(slots[at], slots[at + 1], begin, dtype))
+                    found[number] = array.view(dtype) if dtype.names else array
         return found
 
     def release(self) -> None:

@@ -247,7 +247,9 @@ def _cast(body: Body, op: Op, args: list[str]) -> str:
     if source.is_float and target.is_float:
         name = "fpext" if target.bits > source.bits else "fptrunc"
     elif source.is_float:
-        return _saturate(body, source, target, value)
+        sign = "si" if target.kind == "int" else "ui"
+        name = f"llvm.fpto{sign}.sat.{kinds[1]}.f{source.bits}"
+        return body.call(kinds[1], name, [f"{kinds[0]} {value}"])
     elif target.is_float:
         name = "sitofp" if source.kind == "int" else "uitofp"
     elif source.kind != "bool" and target.bits == source.bits:
@@ -257,12 +259,6 @@ def _cast(body: Body, op: Op, args: list[str]) -> str:
     else:
         name = "sext" if source.kind == "int" else "zext"
     return body.new(f"{name} {kinds[0]} {value} to {kinds[1]}")
-
-
-def _saturate(body: Body, source: Type, target: Type, value: str) -> str:
-    kind, sign = llvm_type(target), "si" if target.kind == "int" else "ui"
-    name = f"llvm.fpto{sign}.sat.{kind}.f{source.bits}"
-    return body.call(kind, name, [f"{llvm_type(source)} {value}"])
 
 
 #: LLVM's intrinsics of one type, that of their arguments and result
