@@ -36,8 +36,7 @@ class Layout:
 
     - three for each buffer: address, capacity in entries, and where the memory begins if it was
       allocated by the kernel (0 when it is called);
-    - one for each input and then one for each output: the bits of the number, integers extended
-      to 64 bits, Float32 in the low half;
+    - one for each input and then one for each output: the bits of the number, at the beginning;
     - the failure area: which Fail statement (counted in textual order), then its values.
 
     `buffers`, `inputs` and `outputs` are their types. `written` numbers the buffers whose contents a call
@@ -79,9 +78,10 @@ class Layout:
 
 def words(types: Iterable[Type]) -> struct.Struct:
     """How numbers of these types stand in slots that follow each other."""
-    return struct.Struct("=" + "".join([_CODES.get((t.kind, t.bits), "q") for t in types]))
+    return struct.Struct("=" + "".join([_CODES[t.kind, t.bits] for t in types]))
 
 
-#: the contents of slots as of `struct`; other integers are extended to 64 bits with their signs
-_CODES = {("float", 64): "d", ("float", 32): "f4x", ("uint", 64): "Q", ("uint", 32): "I4x"}
-_CODES |= {("uint", 16): "H6x", ("uint", 8): "B7x", ("bool", 8): "?7x"}
+#: the contents of slots as of `struct`
+_CODES = {("float", 64): "d", ("float", 32): "f4x", ("bool", 8): "?7x"}
+for bits, code in ((8, "b7x"), (16, "h6x"), (32, "i4x"), (64, "q")):
+    _CODES |= {("int", bits): code, ("uint", bits): code.replace(code[0], code[0].upper())}

@@ -22,7 +22,7 @@ import platform
 from finchlang.host import ir, rewrite as rewriting
 from finchlang.host.construct import ONE, is_natural, sub
 from finchlang.native import library
-from finchlang.native.abi import INTERRUPTED, NO_MEMORY, OK
+from finchlang.native.abi import FAILED, INTERRUPTED, NO_MEMORY, OK
 from finchlang.native.emit_ops import comparison, llvm_type, memory_type
 from finchlang.native.emit_procedures import CHUNK, SplitFunction
 from finchlang.native.function_text import BufferAccess, place_of
@@ -380,10 +380,10 @@ class _Function(SplitFunction):
 
     def emit_Fail(self, statement: ir.Fail) -> None:
         """Write to the failure area: the number of the statement, and the values of its message."""
-        words = [str(self.failures[id(statement)])]
-        words += [self.word(e.type, self.value(e)) for e in (*statement.values, *statement.note)]
-        self.jump(f"failed{len(words)}")
-        self.failed.setdefault(len(words), []).append((self.block, words))
+        self.write_slot(self.failure, Int64, str(self.failures[id(statement)]))
+        for k, e in enumerate((*statement.values, *statement.note), self.failure + 1):
+            self.write_slot(k, e.type, self.value(e))
+        self.jump(self.leave(FAILED))
         self.block = ""
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from finchlang.base.errors import Bug
 from finchlang.host import construct as code, ir, rewrite as rewriting
 from finchlang.host.noted import UndoLog
-from finchlang.native.abi import FAILED, NO_LOG, Failure, Layout
+from finchlang.native.abi import NO_LOG, Failure, Layout
 from finchlang.native.emit_ops import Body, constant, emit_op, llvm_type, memory_type
 from finchlang.native.library import procedure_name
 from finchlang.native.module_text import INVARIANT, TBAA_SLOTS, UNLIKELY, Module
@@ -101,8 +101,6 @@ class FunctionText(Body):
         self.loops: list[ir.ForLoop | ir.WhileLoop] = []
         self.loaded: set[ir.Expr] = set()  # variables loaded in these loops
         self.exits: set[int] = set()
-        # by the number of words to write to the failure area, the blocks that end in Fail, and the words
-        self.failed: dict[int, list[tuple[str, list[str]]]] = {}
         self.values: dict[ir.Expr, str] = {}
         self.bound: list[ir.Expr] = []  # the keys of `values`, in order, for leaving scopes
         self.cells: dict[ir.Cell, str] = {}
@@ -182,14 +180,6 @@ class FunctionText(Body):
 
     def finish(self, head: str, end: str) -> str:
         self.do(end)
-        for count, ways in self.failed.items():
-            self.start(f"failed{count}")
-            for k in range(count):
-                words = ", ".join(f"[ {words[k]}, %{block} ]" for block, words in ways)
-                self.do(f"%word{count}_{k} = phi i64 {words}")
-            for k in range(count):
-                self.write_slot(self.failure + k, Int64, f"%word{count}_{k}")
-            self.jump(self.leave(FAILED))
         for status in sorted(self.exits):
             self.start(f"status{status}")
             self.do(f"ret i32 {status}")
@@ -236,19 +226,9 @@ class FunctionText(Body):
     def read_slot(self, number: int, type: Type) -> str:
         return self.read(type, self.slot(number), f", !tbaa {TBAA_SLOTS}")
 
-    def word(self, type: Type, value: str) -> str:
-        """The content of the slot of a number."""
-        kind = llvm_type(type)
-        if kind == "double":
-            return self.new(f"bitcast double {value} to i64")
-        if kind == "float":
-            value, kind = self.new(f"bitcast float {value} to i32"), "i32"
-        extend = "sext" if type.kind == "int" else "zext"
-        return value if kind == "i64" else self.new(f"{extend} {kind} {value} to i64")
-
     def write_slot(self, number: int, type: Type, value: str) -> None:
-        word = self.word(type, value)
-        self.do(f"store i64 {word}, ptr {self.slot(number)}, !tbaa {TBAA_SLOTS}")
+        kind, value, slot = memory_type(type), self.to_memory(type, value), self.slot(number)
+        self.do(f"store {kind} {value}, ptr {slot}, !tbaa {TBAA_SLOTS}")
 
     def take_inputs(self) -> list[str]:
         """The parameters that the program's inputs are bound to."""
