@@ -290,8 +290,6 @@ class _Function(SplitFunction):
         return self.module.short_loop(is_simple, scatters, moving)
 
     def emit_Grow(self, statement: ir.Grow) -> None:
-        result, parameters = "preserve_mostcc noalias ptr", "ptr captures(none), i64, i64"
-        self.module.declare(result, "grow", parameters, "cold nounwind")
         array = self.arrays[statement.buffer]
         size = self.value(statement.size)
         capacity = self.new(f"load i64, ptr {array.capacity}")
@@ -299,8 +297,8 @@ class _Function(SplitFunction):
         with self.when(self.new(f"icmp ugt i64 {size}, {capacity}"), cold=True):
             [got] = self.labels("got")
             width = statement.buffer.type.bits // 8
-            arguments = f"ptr {array.slot}, i64 {size}, i64 {width}"
-            data = self.new(f"call preserve_mostcc ptr @grow({arguments})")
+            arguments = [f"ptr captures(none) {array.slot}", f"i64 {size}", f"i64 {width}"]
+            data = self.call("preserve_mostcc noalias ptr", "grow", arguments, "cold nounwind")
             none = self.new(f"icmp eq ptr {data}, null")
             self.choose(none, self.leave(NO_MEMORY), got, cold=True)
             self.start(got)
