@@ -19,9 +19,9 @@ from finchlang.algebra.program_context import is_single, wrapped
 from finchlang.algebra.simplify import if_there, simplify
 from finchlang.base.records import record
 from finchlang.levels.level import Uniform
-from finchlang.operators.operator_table import literal_type, operator
+from finchlang.operators.operator_table import literal_type, operator, row_of
 from finchlang.syntax import nodes as ast
-from finchlang.syntax.traversal import children, memo, walk
+from finchlang.syntax.traversal import children, find_all, memo
 
 _T = TypeVar("_T")
 
@@ -274,8 +274,7 @@ class Absence:
                         if isinstance(inner, Uniform) and isinstance(inner.value, ast.Literal):
                             yield _Case(inner.value, may_miss=True), number
             case ast.Call(op, args):
-                row = operator(op)
-                if row is not None and row.associative and len(args) > 2:
+                if row_of(node).associative and len(args) > 2:
                     yield from self._cases(reduce(lambda a, b: ast.Call(op, (a, b)), args))
                 else:
                     yield from self._of_call(node)
@@ -337,7 +336,7 @@ class Absence:
                 return
             may_miss = False
         if not (isinstance(found, ast.Literal) or is_there(call)):
-            is_strict = all(_passes_missing(n) for n in walk(call) if isinstance(n, ast.Call))
+            is_strict = all(_passes_missing(n) for n in find_all(call, ast.Call))
             found, may_miss = if_there(call) if is_strict else call, True
         if isinstance(found, ast.Literal):
             yield _Case(found, may_miss), where

@@ -13,7 +13,7 @@ from finchlang.algebra.program_context import Format, mask_sizes, root
 from finchlang.base.errors import FinchError
 from finchlang.levels.level import Level, level_of
 from finchlang.levels.looplets import Sequence, is_payload, may_be_missing
-from finchlang.operators.operator_table import SELECT, literal_type, operator
+from finchlang.operators.operator_table import SELECT, literal_type, operator, row_of
 from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.types import Bool, Int64, Type, UInt8, can_store
 
@@ -97,8 +97,7 @@ def _choices(value: ast.Node) -> list[ast.Node]:
     """`value` with the first operand of calls like `coalesce` in their place, with the second ..."""
 
     def operands(node: ast.Node) -> tuple[ast.Node, ...]:
-        row = operator(node.op) if isinstance(node, ast.Call) else None
-        return node.args if row is not None and row.overrides else ()  # type: ignore[attr-defined]
+        return node.args if row_of(node).overrides else ()  # type: ignore[attr-defined]
 
     def chosen(k: int, node: ast.Node) -> ast.Node:
         found = operands(node)
@@ -203,7 +202,5 @@ def optional(there: ast.Node, value: ast.Node, whole: ast.Node) -> ast.Call:
 
 def apart(node: ast.Node) -> tuple[ast.Node, ast.Node] | None:
     """Condition and value of an expression in the normal form of `optional`; None of all others."""
-    if isinstance(node, ast.Call) and len(node.args) == 3 and ast.is_missing(node.args[2]):
-        row = operator(node.op)
-        return node.args[:2] if row is not None and row.selects else None
-    return None
+    is_open = isinstance(node, ast.Call) and len(node.args) == 3 and ast.is_missing(node.args[2])
+    return node.args[:2] if is_open and row_of(node).selects else None  # type: ignore

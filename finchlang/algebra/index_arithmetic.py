@@ -12,7 +12,7 @@ from finchlang.algebra.program_context import ONE, call, is_call, mask_name, mas
 from finchlang.base.errors import FinchError
 from finchlang.host.construct import const
 from finchlang.operators.build import LARGEST
-from finchlang.operators.operator_table import OPERATORS, operator
+from finchlang.operators.operator_table import OPERATORS, row_of
 from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.types import Int64
 
@@ -23,9 +23,9 @@ Source = tuple[str, int, ast.Node] | ast.Extent | None
 
 def terms(node: ast.Node, sign: int = 1) -> Iterator[tuple[int, ast.Node]]:
     """The terms of a sum, each with its sign. A sum of small integers wraps around, and is a term."""
-    row = operator(node.op) if isinstance(node, ast.Call) else None
-    is_wide = row is not None and (type_of(node) or Int64).bits == Int64.bits
-    if isinstance(node, ast.Call) and row is not None and row.translates and is_wide:
+    row = row_of(node)
+    if row.translates and (type_of(node) or Int64).bits == Int64.bits:
+        assert isinstance(node, ast.Call)
         *first, last = node.args
         for arg in first:
             yield from terms(arg, sign)
@@ -177,10 +177,9 @@ def needed(node: ast.Node) -> set[str]:
     """The indices that an expression is missing for where they are out of range."""
     if isinstance(node, ast.Access):
         return {i.name for i in node.indices if isinstance(i, ast.Index)}
-    row = operator(node.op) if isinstance(node, ast.Call) else None
-    if row is None or row.lazy_missing:
+    if not isinstance(node, ast.Call) or row_of(node).lazy_missing:
         return set()
-    return {name for arg in node.args for name in needed(arg)}  # type: ignore[attr-defined]
+    return {name for arg in node.args for name in needed(arg)}
 
 
 def _of_formula(formula: ast.Formula, mode: int) -> Source:

@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from finchlang.algebra.expression_types import is_there
 from finchlang.algebra.program_context import ProgramContext
-from finchlang.operators.operator_table import operator
+from finchlang.operators.operator_table import row_of
 from finchlang.syntax.nodes import Call, Node, Script, Variable
-from finchlang.syntax.traversal import rewrite_bottom_up, substitute, walk
+from finchlang.syntax.traversal import find_all, rewrite_bottom_up, substitute, walk
 from finchlang.syntax.user_function import Laws, Operation
 
 #: an expression of more nodes stays a call: calls in arguments are copied, so that nested ones multiply
@@ -21,7 +21,7 @@ def inline(program: Node, context: ProgramContext) -> Node:
 
 
 def has_functions(program: Node) -> bool:
-    return any(isinstance(n, Operation) for n in walk(program))
+    return any(find_all(program, Operation))
 
 
 def _without_laws(node: Node) -> Node:
@@ -36,7 +36,7 @@ def inlined(node: Node) -> Node:
     body, parameters = rewrite_bottom_up(_without_laws, node.op.body), node.op.parameters
     if isinstance(body, Script):
         return node
-    used = {n.name for n in walk(body) if isinstance(n, Variable)}
+    used = {n.name for n in find_all(body, Variable)}
     # an expression is evaluated as far as it is needed, but all arguments of a function are
     is_strict = used.issuperset(parameters) and not any(map(_is_lazy, walk(body)))
     if not is_strict and not all(map(_is_certain, node.args)):
@@ -47,11 +47,10 @@ def inlined(node: Node) -> Node:
 
 
 def _is_lazy(node: Node) -> bool:
-    row = operator(node.op) if isinstance(node, Call) else None
-    return row is not None and (row.lazy_missing or row.selects or row.short_circuits)
+    row = row_of(node)
+    return row.lazy_missing or row.selects or row.short_circuits
 
 
 def _is_certain(node: Node) -> bool:
     """Whether an argument surely has a value: it is not missing, and calls no staged function."""
-    rows = [operator(n.op) for n in walk(node) if isinstance(n, Call)]
-    return is_there(node) and not any(row is not None and row.is_staged for row in rows)
+    return is_there(node) and not any(row_of(n).is_staged for n in walk(node))

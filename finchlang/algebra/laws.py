@@ -217,8 +217,8 @@ def by_structure(node: Node) -> list[Node]:
 def is_contested(node: Call, literals: Callable[[Node], list[Node]] = by_structure) -> bool:
     """Whether arguments of a call may decide it by structure, and not alike: which do is known only where
     it is known of each of them whether it is at its fill. `literals` gives what an argument may be."""
-    row = table.operator(node.op)
-    if row is None or len(row.annihilators) < 2 or len(node.args) < 2:
+    row = table.row_of(node)
+    if len(row.annihilators) < 2 or len(node.args) < 2:
         return False
     results = _decided(row, node, [*map(literals, node.args)])
     return any(result != results[0] for result in results)
@@ -329,8 +329,7 @@ def is_undoing(node: Node, group: table.Operator) -> TypeGuard[Call]:
 
 
 def is_named(node: Call, reference: table.Reference | None) -> bool:
-    row = table.operator(node.op)
-    return row is not None and row is table.referred(reference)
+    return table.row_of(node) is table.referred(reference)
 
 
 def _if_same_type(new: Node, old: Node) -> Node | None:

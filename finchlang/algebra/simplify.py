@@ -12,7 +12,7 @@ from finchlang.algebra.laws import OF_CALLS, by_structure, is_value, rewrite_cal
 from finchlang.algebra.program_context import INIT, statements_of
 from finchlang.host import construct as code, ir
 from finchlang.levels.level import Fiber
-from finchlang.operators.operator_table import EQUAL, Operator, is_pair, named, operator
+from finchlang.operators.operator_table import EQUAL, Operator, is_pair, named, row_of
 from finchlang.syntax import nodes as ast, traversal as trees, types
 
 #: what a law makes of a term at its root, or None
@@ -88,12 +88,11 @@ def missing_update(node: ast.Assign) -> ast.Node | None:
 
 def identity_update(node: ast.Assign) -> ast.Node | None:
     """assign(a, op, e) = block()."""
-    row, type = operator(node.op), node.target.type
-    if row is None or row.identity is None or not row.identity.is_about(2) or type is None:
+    identity, type = row_of(node).identity, node.target.type
+    if identity is None or not identity.is_about(2) or type is None:
         return None
     # a missing value does nothing either, so only the value where it is there counts
-    is_unit = is_value(if_there(node.value), row.identity.value(type), type)
-    return ast.EMPTY if is_unit else None
+    return ast.EMPTY if is_value(if_there(node.value), identity.value(type), type) else None
 
 
 def if_there(node: ast.Node) -> Any:
@@ -201,8 +200,8 @@ def repeated_body(loop: ast.Loop) -> ast.Sieve | None:
         body = _at_first(body, loop.index, start, firsts)
         if body is loop.body or trees.mentions(body, loop.index):
             return None
-    own = [n.tensor for n in trees.walk(body) if isinstance(n, ast.Declare)]
-    if any(isinstance(n, (ast.Freeze, ast.Thaw)) and n.tensor not in own for n in trees.walk(body)):
+    own = [n.tensor for n in trees.find_all(body, ast.Declare)]
+    if any(n.tensor not in own for n in trees.find_all(body, ast.Freeze, ast.Thaw)):
         return None  # it may read what it has written
 
     def is_apart(update: ast.Assign) -> bool:
@@ -217,8 +216,8 @@ def repeated_body(loop: ast.Loop) -> ast.Sieve | None:
 
 def counts_once(update: ast.Assign) -> bool:
     """Whether it makes no difference how often, and in which order, an update takes a value in."""
-    row = operator(update.op)
-    return row is not None and row.right_idempotent and row.associative and row.commutative
+    row = row_of(update)
+    return row.right_idempotent and row.associative and row.commutative
 
 
 def is_first(index: ast.Index, start: ir.Expr) -> ast.Call:
@@ -230,30 +229,16 @@ def _at_first(node: ast.Node, index: ast.Index, start: ir.Expr, firsts: list[ast
     """A statement with the first coordinate in place of the index where only that matters: in updates
     by a pair `v => index` of which the first one counts, and by leaving out sieves on `is_first`, whose
     updates are added to `firsts`."""
-    if not _has_first(node):
-        return node
     if isinstance(node, ast.Sieve) and node.condition == is_first(index, start):
-        firsts += [n for n in trees.walk(node.body) if isinstance(n, ast.Assign)]
+        firsts += list(trees.find_all(node.body, ast.Assign))
         return node.body
     if isinstance(node, trees.COMPOUND):
         return trees.map_children(lambda child: _at_first(child, index, start, firsts), node)
-    pair: Any = node.value  # type: ignore[attr-defined]
-    value, place = pair.args
-    first = trees.substitute(place, {index: as_node(start)})
-    return trees.replace(node, value=trees.replace(pair, args=(value, first)))
-
-
-@trees.remembered
-def _has_first(node: ast.Node) -> bool:
-    """Whether there are updates by pairs of which the first one counts, or sieves on an index."""
-    if isinstance(node, trees.COMPOUND):
-        parts = trees.children(node.condition) if isinstance(node, ast.Sieve) else ()
-        is_sieved = any(isinstance(x, ast.Index) for x in parts)
-        return is_sieved or any(map(_has_first, trees.children(node)))
-    if not isinstance(node, ast.Assign) or not is_pair(node.value):
-        return False
-    row = operator(node.op)
-    return row is not None and row.first_counts
+    if isinstance(node, ast.Assign) and is_pair(node.value) and row_of(node).first_counts:
+        value, place = node.value.args
+        first = trees.substitute(place, {index: as_node(start)})
+        return trees.replace(node, value=trees.replace(node.value, args=(value, first)))
+    return node
 
 
 #: whether an assignment is not to be repeated: each run of the body makes its tensor anew, or it runs once
@@ -266,9 +251,9 @@ def _repeat(node: ast.Node, times: ast.Value, is_apart: IsApart) -> ast.Node | N
         return node
     match node:
         case ast.Assign(target, op, value):
-            row, step = operator(op), step_of(node)
-            if row is None or row.right_idempotent:
-                return None if row is None else node
+            row, step = row_of(node), step_of(node)
+            if row.right_idempotent:
+                return node
             if not is_exact(node):
                 return _steps(node, row, times)
             if row.repeated is None:
@@ -315,8 +300,7 @@ def _keeps_order(loop: ast.Loop, is_apart: IsApart) -> bool:
     order as repeating the loop, or the order makes no difference."""
     return all(
         loop.index in n.target.indices or is_apart(n) or counts_once(n) or is_exact(n)
-        for n in trees.walk(loop.body)
-        if isinstance(n, ast.Assign)
+        for n in trees.find_all(loop.body, ast.Assign)
     )
 
 
@@ -324,15 +308,14 @@ def _in_type_of(step: ast.Call, value: ast.Node) -> ast.Node:
     """A value that steps take, in their type: integers that are added up as floats do not wrap around.
     Converted in any case if `coalesce` is in it: what stands in for a missing argument has another type."""
     wanted = type_of(step)
-    rows = [operator(n.op) for n in trees.walk(value) if isinstance(n, ast.Call)]
-    if wanted is not None and any(row is not None and row.overrides for row in rows):
+    if wanted is not None and any(row_of(n).overrides for n in trees.walk(value)):
         return ast.Call(ast.Variable(wanted.cut), (value,))
     return typed(value, step)
 
 
 def _is_once(node: ast.Node, is_apart: IsApart) -> bool:
     """Whether running a statement twice does what running it once does."""
-    return all(is_apart(n) or counts_once(n) for n in trees.walk(node) if isinstance(n, ast.Assign))
+    return all(is_apart(n) or counts_once(n) for n in trees.find_all(node, ast.Assign))
 
 
 def _write_apart(statements: tuple[ast.Node, ...], is_apart: IsApart) -> bool:
@@ -340,7 +323,7 @@ def _write_apart(statements: tuple[ast.Node, ...], is_apart: IsApart) -> bool:
     more when repeated must be a single assignment, perhaps under sieves."""
     stores: list[object] = []
     for statement in statements:
-        updates = (n for n in trees.walk(statement) if isinstance(n, ast.Assign))
+        updates = trees.find_all(statement, ast.Assign)
         tensors: list[Any] = [n.target.tensor for n in updates if not is_apart(n)]
         stores += {t.store if isinstance(t, Fiber) else t for t in tensors}
         is_once = _is_once(statement, is_apart)

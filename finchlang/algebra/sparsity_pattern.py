@@ -19,7 +19,16 @@ from finchlang.base.errors import FinchError, Note
 from finchlang.base.records import record
 from finchlang.levels.level import Level
 from finchlang.operators.operator import Space
-from finchlang.operators.operator_table import AND, DIFFERS, EQUAL, NOT, OR, literal_type, operator
+from finchlang.operators.operator_table import (
+    AND,
+    DIFFERS,
+    EQUAL,
+    NOT,
+    OR,
+    literal_type,
+    operator,
+    row_of,
+)
 from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.types import Bool, Type
 from finchlang.text.print import pretty
@@ -78,7 +87,7 @@ class Spaces:
         return level.fill
 
     def operand(self, arg: ast.Node) -> SpaceOperand:
-        is_constant = not any(isinstance(n, ast.Access) for n in trees.walk(arg))
+        is_constant = not any(trees.find_all(arg, ast.Access))
         for is_everywhere in (False, True):
             fill = self.at_fills(arg, is_everywhere)
             if isinstance(fill, ast.Literal) and not ast.is_missing(fill):
@@ -105,12 +114,11 @@ class Spaces:
         return ast.Sieve(self.region(value), assign, span=assign.span)
 
     def _stating(self, node: ast.Node) -> list[Space]:
-        calls = (n for n in trees.walk(node) if isinstance(n, ast.Call))
+        calls = trees.find_all(node, ast.Call)
         return [space for call in calls if (space := self._space(call)) is not None]
 
     def _space(self, call: ast.Call) -> Space | None:
-        row = operator(call.op)
-        space = row.space if row is not None else None
+        space = row_of(call).space
         types = [type_of(arg) for arg in call.args]
         known = tuple(t for t in types if t is not None)
         return space if space and len(known) == len(types) and space.holds(known) else None
@@ -228,14 +236,14 @@ def results(
 def wrong_fills(program: ast.Node, formats: Formats, shown: Mapping[str, str]) -> list[Note]:
     """Notes for tensors whose declared fill is not what is assigned where nothing is stored."""
     spaces, notes = Spaces(formats), []
-    declared = {n.tensor.name: n for n in trees.walk(program) if isinstance(n, ast.Declare)}
+    declared = {n.tensor.name: n for n in trees.find_all(program, ast.Declare)}
     for assign, value, is_certain in results(program, spaces):
         name = root(assign.target.tensor) or ""
         level = formats.get(name)
         if not is_certain or name not in declared or name not in shown or not is_plain(assign.op):
             continue
         assert isinstance(level, Level)
-        reads = any(isinstance(n, ast.Access) and spaces.fill(n) for n in trees.walk(assign.value))
+        reads = any(spaces.fill(n) for n in trees.find_all(assign.value, ast.Access))
         if not reads or not isinstance(value, ast.Literal) or literal_type(value) is None:
             continue
         if has_gaps(level) and not is_value(level.fill, value.value, level.element_type):
@@ -266,10 +274,9 @@ def inferred_fill(program: ast.Node, formats: Formats, declared: ast.Declare) ->
     for assign, value, _ in results(program, Spaces(formats)):
         if root(assign.target.tensor) != name:
             continue
-        row = operator(assign.op)
-        if not is_plain(assign.op) and row is not None:
-            unit = row.identity.value(type) if row.identity is not None else None
-            value = value if unit is None else ast.Literal(type.wrap(unit), type.name)
+        identity = None if is_plain(assign.op) else row_of(assign).identity
+        if identity is not None and (unit := identity.value(type)) is not None:
+            value = ast.Literal(type.wrap(unit), type.name)
         if ast.is_missing(value):
             continue
         if not isinstance(value, ast.Literal):

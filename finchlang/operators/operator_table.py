@@ -344,6 +344,16 @@ def operator(node: Node) -> Operator | None:
     return None
 
 
+#: the row of all that is no operator: it obeys no laws
+LAWLESS = Operator("", lambda *args: args[0])
+
+
+def row_of(node: Any) -> Operator:
+    """The row of the operator that a call or an assignment has; LAWLESS for other nodes."""
+    op = getattr(node, "op", None)
+    return (op is not None and operator(op)) or LAWLESS
+
+
 def node_of(value: Any) -> Node | None:
     """The node of an operator, or of a type as a conversion; None for another value."""
     if isinstance(value, Operator) and value.node is not None:

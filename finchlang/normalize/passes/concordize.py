@@ -21,7 +21,7 @@ from finchlang.algebra.laws import by_structure, in_type, is_value
 from finchlang.base.errors import FinchError
 from finchlang.levels.element import typed_literal
 from finchlang.levels.scalars import KeptScalar, Scalar
-from finchlang.operators.operator_table import NOT, operator
+from finchlang.operators.operator_table import NOT, row_of
 from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.types import Bool, Pair, Type
 from finchlang.text.print import pretty
@@ -36,7 +36,7 @@ def concordize(program: ast.Node, context: ctx.ProgramContext) -> ast.Node:
     """`program` with concordant accesses. Raises FinchError "type" where a declaration reads an element at
     an index: no loop can stand around it."""
     context.reserve(program)
-    heads = (trees.head(n) for n in trees.walk(program) if isinstance(n, (ast.Define, ast.Loop)))
+    heads = (trees.head(n) for n in trees.find_all(program, ast.Define, ast.Loop))
     inside = (n for head in heads for n in trees.walk(head))
     context.is_there = not any(getattr(n, "may_miss", ast.is_missing(n)) for n in inside)
     return _Concordize(context).statement(_read_ahead(program, context))
@@ -90,7 +90,7 @@ def guarded(node: ast.Node, context: ctx.ProgramContext, keeps: bool = True) -> 
             inner = trees.replace(node, condition=cut[1])
             return guarded(trees.replace(node, condition=cut[0], body=inner), context)
         case ast.Define(variable, value, body) if _selected(value) is not None:
-            settings = (n for n in trees.walk(body) if isinstance(n, (ast.Declare, ast.Extent)))
+            settings = trees.find_all(body, ast.Declare, ast.Extent)
             if any(trees.mentions(n, variable) for n in settings):
                 return node  # these read no element
             named = trees.rewrite_bottom_up(lambda n: value if n == variable else n, body)
@@ -162,12 +162,12 @@ def _chosen_outside(
     body = node.body
     statements = body.statements if isinstance(body, ast.Block) else (body,)
     tests = [s.condition for s in statements if isinstance(s, ast.Sieve) and _leaves(s.body, index)]
-    if not tests or any(isinstance(n, ast.Declare) for n in trees.walk(body)):
+    if not tests or any(trees.find_all(body, ast.Declare)):
         return None
     conditions = [s.condition for s in statements if isinstance(s, ast.Sieve)]
     negations: dict[ast.Node, ast.Node] = {ast.Call(NOT, (c,)): c for c in conditions}
     no = negations.get(tests[0]) or ast.Call(NOT, (tests[0],))
-    changed = {ctx.root(n.target.tensor) for n in trees.walk(body) if isinstance(n, ast.Assign)}
+    changed = {ctx.root(n.target.tensor) for n in trees.find_all(body, ast.Assign)}
     read, ours = trees.accesses(no), {tests[0], no}
     is_same = not trees.mentions(no, index) and changed.isdisjoint(ctx.root(a.tensor) for a in read)
     #: without others, nothing is left to do where the condition is missing
@@ -198,10 +198,8 @@ def _leaves(node: ast.Node, index: ast.Index) -> bool:
 def _selected(node: ast.Node) -> tuple[Any, ast.Node, ast.Node, ast.Node] | None:
     """A call of `?:`, `&&` or `||` that reads an element at an expression in an arm, or right of its first
     operand: the call, its test, and its value where that holds and where not."""
-    for call in trees.walk(node):
-        if not isinstance(call, ast.Call) or (row := operator(call.op)) is None:
-            continue
-        if row.selects and _gathers(*call.args[1:]):
+    for call in trees.find_all(node, ast.Call):
+        if row_of(call).selects and _gathers(*call.args[1:]):
             return call, *call.args  # type: ignore[return-value]
         for end in (False, True):
             if (cut := _cut(call, end)) is not None:
@@ -243,11 +241,10 @@ def _cut(node: ast.Node, end: bool) -> tuple[ast.Node, ast.Node] | None:
 
 def _operands(node: ast.Node, end: bool) -> list[ast.Node]:
     """The conditions joined by an operator that needs no other after one that is `end`."""
-    if not isinstance(node, ast.Call) or (row := operator(node.op)) is None:
-        return [node]
+    row = row_of(node)
     if not row.short_circuits or bool(row.annihilators[0].value(Bool)) != end:
         return [node]
-    return [part for operand in node.args for part in _operands(operand, end)]
+    return [part for operand in node.args for part in _operands(operand, end)]  # type: ignore
 
 
 def _gathers(*nodes: ast.Node) -> bool:

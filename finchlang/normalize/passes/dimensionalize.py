@@ -127,7 +127,7 @@ class _Rebuild:
         for part in parts:
             used = (*ctx.reads(part), *ctx.sized(part))
             known = all(self.facts.last_changed.get(n, 0) < facts.time for n in used)
-            elements = any(isinstance(n, ast.Access) and n.indices for n in walk(part))
+            elements = any(n.indices for n in find_all(part, ast.Access))
             if known and not elements and not self.unseen(part, facts.visible):
                 return part
         message = f"{what} would be {pretty(parts[0])} ({ctx.place(parts[0].span)})"
@@ -188,7 +188,7 @@ class _Rebuild:
         its fill: `coalesce(x[~(i - 1)], 0.0)` for `x[i - 1]`."""
         spans = [part.span for part in parts]
         for node in walk(loop.body):
-            accesses = [*find_all(node, ast.Access)]
+            accesses = list(find_all(node, ast.Access))
             found = [a for a in accesses if any(i.span in spans for i in a.indices)]
             if not isinstance(node, ast.Assign) or not found or node.span is None:
                 continue

@@ -14,9 +14,9 @@ from finchlang.normalize.shapes.shape_table import OPERATORS as SHAPE_OPERATORS
 from finchlang.normalize.shapes.shaped import Shaped
 from finchlang.operators.build import LARGEST
 from finchlang.operators.operator import wrong_count
-from finchlang.operators.operator_table import FAMILIES, OPERATORS, operator
+from finchlang.operators.operator_table import FAMILIES, OPERATORS, operator, row_of
 from finchlang.syntax import nodes as ast, types
-from finchlang.syntax.traversal import block, map_children, replace, walk
+from finchlang.syntax.traversal import block, find_all, map_children, replace, walk
 from finchlang.syntax.user_function import Operation
 from finchlang.text.meant import explained
 from finchlang.text.print import pretty
@@ -30,21 +30,15 @@ def scopes(program: ast.Node, context: ctx.ProgramContext) -> ast.Node:
     """`program` with unique binders and nothing unbound (Finch'25 section 4); blocks are flat. Raises
     FinchError "unknown name", "type", or "dimension" (a wrong number of indices)."""
     context.reserve(program)
-    program, names = _without_return(program)
+    statements, names = ctx.statements_of(program), tuple[ast.Variable, ...]()
+    if statements and isinstance(statements[-1], ast.Yield):
+        program, names = block(*statements[:-1]), statements[-1].names
     done = _Scopes(context, program).statement(program, {})
     for name in names:
         if name.name not in context.formats:
             raise _unknown(name, context.formats)
     context.yields = tuple(n.name for n in names) or context.yields
     return done
-
-
-def _without_return(program: ast.Node) -> tuple[ast.Node, tuple[ast.Variable, ...]]:
-    """The program without its final `return`, and the names that it hands back."""
-    statements = ctx.statements_of(program)
-    if not statements or not isinstance(statements[-1], ast.Yield):
-        return program, ()
-    return block(*statements[:-1]), statements[-1].names
 
 
 class _Scopes:
@@ -76,7 +70,7 @@ class _Scopes:
                     self.operator(op, 2, env)
                 self.output(target.tensor, env)
                 access = self.access(target, env)
-                names = {n.name for n in walk(access.tensor) if isinstance(n, ast.Variable)}
+                names = {n.name for n in find_all(access.tensor, ast.Variable)}
                 if not names.isdisjoint(self.formulas):
                     message = f"`{pretty(target.tensor)}` is an expression, and is not written"
                     raise FinchError("type", message, target.span)
@@ -182,8 +176,7 @@ class _Scopes:
                     raise FinchError("type", "a protocol stands in an access only", op.span, hint)
                 self.operator(op, len(args), env, node)
                 values = tuple(self.value(a, env) for a in args)
-                row = operator(op)
-                if row is not None and row.associative and len(values) > row.arity[1]:
+                if row_of(node).associative and len(values) > row_of(node).arity[1]:
                     return reduce(lambda a, b: ast.Call(op, (a, b), span=node.span), values)
                 return ast.Call(op, values, span=node.span)
         hint = "a range is the extent of a loop or a dimension of a tensor"
@@ -303,7 +296,7 @@ class _Scopes:
         name, format = tensor.name, self.context.formats.get(tensor.name)
         if format is not None and not isinstance(format, types.Type):
             return
-        uses = [n for n in walk(self.program) if isinstance(n, ast.Access)]
+        uses = list(find_all(self.program, ast.Access))
         own = next((n.indices for n in uses if n.tensor == tensor), (None,))
         made = f"zeros({', '.join(self.extent_of(i, uses) for i in own)})" if own else "Scalar(0.0)"
         hint = f"a kernel writes to tensors that exist: before it, write `{name} = {made}`"

@@ -10,7 +10,7 @@ from finchlang.algebra.expression_types import OF_MASKS, type_of
 from finchlang.algebra.simplify import simplify
 from finchlang.base.errors import FinchError
 from finchlang.levels.level import Swizzled
-from finchlang.operators.operator_table import operator, referred
+from finchlang.operators.operator_table import referred, row_of
 from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.types import Int64, Type
 from finchlang.wrappers.masks import MASKS
@@ -39,7 +39,7 @@ def _modifier(program: _Wrapperize, index: ast.Node) -> tuple[str, ast.Node, ast
     found = [
         (s, n if type_of(n) == Int64 else ctx.call("Int64", n)) for s, n in affine.terms(index)
     ]
-    has_elements = any(isinstance(n, ast.Access) for n in trees.walk(index))
+    has_elements = any(trees.find_all(index, ast.Access))
     if len(found) < 2 or type_of(index) != Int64 or has_elements:
         return None
     for n, (sign, i) in enumerate(found):
@@ -190,8 +190,8 @@ class _Wrapperize:
         """A comparison as a mask, its first index the one of the deeper loop (column-major), as what it is
         if both sides are one index, or as it is where neither side is an index, perhaps moved, whose loop
         the other side is constant in."""
-        row = operator(node.op)
-        if row is None or row.mask is None:
+        row: Any = row_of(node)
+        if row.mask is None:
             return node
         left, right = node.args
         distance = affine.plus(left, right, -1)
@@ -205,7 +205,6 @@ class _Wrapperize:
             row = referred(row.converse)
             if not self.is_outer(outer, deep):
                 return node
-        assert row is not None and row.mask is not None
         name, negated = row.mask
         type, fills = OF_MASKS
         tensor = ctx.call(name, span=node.span)
@@ -226,8 +225,7 @@ class _Wrapperize:
         """Whether something that an expression reads may be `missing`."""
         return any(
             ctx.may_be_missing(n.tensor) if isinstance(n, ast.Access) else n.name in self.missing
-            for n in trees.walk(node)
-            if isinstance(n, (ast.Access, ast.Variable, ast.Index))
+            for n in trees.find_all(node, ast.Access, ast.Variable, ast.Index)
         )
 
 
@@ -251,13 +249,11 @@ def _is_near(node: ast.Node) -> bool:
     match node:
         case ast.Literal(value):
             return type(value) is int and abs(value) < affine.LARGEST
-        case ast.Call(op, (ast.Call(ast.Variable(inner), (_, one)), other)):
-            row = operator(op)
-            is_between = row is not None and row.idempotent and inner in row.distributes_over
+        case ast.Call(_, (ast.Call(ast.Variable(inner), (_, one)), other)):
+            is_between = row_of(node).idempotent and inner in row_of(node).distributes_over
             return is_between and _is_near(one) and _is_near(other)
-        case ast.Call(op, (one,)):
-            row = operator(op)
-            return row is not None and row.involution and _is_near(one)
+        case ast.Call(_, (one,)):
+            return row_of(node).involution and _is_near(one)
     return ctx.is_call(node, "size")
 
 

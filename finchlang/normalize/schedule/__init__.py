@@ -14,7 +14,7 @@ from finchlang.levels.workspace import POLICIES, check_capacity
 from finchlang.normalize.schedule.loop_schedules import fuse, pos, reorder, split
 from finchlang.normalize.schedule.precompute import FORM, precompute
 from finchlang.syntax.nodes import Assign, Node, Policy, Schedule
-from finchlang.syntax.traversal import find_all, walk
+from finchlang.syntax.traversal import find_all
 from finchlang.text.print import pretty
 
 #: the schedules by name, each with how it is written, and how many arguments it takes (0: any number)
@@ -86,7 +86,7 @@ def check_policy(program: Node, annotation: Policy, context: ProgramContext) -> 
     if shown not in left:
         return
     name = left[shown]
-    if not any(isinstance(n, Assign) and root(n.target.tensor) == name for n in walk(program)):
+    if not any(root(n.target.tensor) == name for n in find_all(program, Assign)):
         why = "is not written here"
     elif not any(level.is_sequential for level in context.level(name).levels()):
         why = "can be written in any order"

@@ -12,7 +12,7 @@ from finchlang.algebra.simplify import with_fills
 from finchlang.base.errors import FinchError
 from finchlang.levels.positions import is_positioned
 from finchlang.normalize.schedule import nest_headers as nests
-from finchlang.operators.operator_table import operator
+from finchlang.operators.operator_table import row_of
 from finchlang.syntax import nodes as ast, traversal as trees, types
 from finchlang.text.print import pretty
 
@@ -37,7 +37,7 @@ def check_order_is_free(
     an operator that takes its operands in any order, or the updates of each place come in the same order.
     (The life cycle checks that no tensor is read as well.) Raises FinchError "type"."""
     for name, updates in _updates(body).items():
-        if all(_takes_any_order(a.op) and a.op == updates[0].op for a in updates):
+        if all(_takes_any_order(a) and a.op == updates[0].op for a in updates):
             continue
         for assign in updates:
             own = determined(assign, context)
@@ -54,7 +54,7 @@ def check_order_is_free(
 
 def _updates(body: ast.Node) -> dict[str, list[ast.Assign]]:
     """The updates of each tensor that is not declared in the body."""
-    own = {n.tensor.name for n in trees.walk(body) if isinstance(n, ast.Declare)}
+    own = {n.tensor.name for n in trees.find_all(body, ast.Declare)}
     found: dict[str, list[ast.Assign]] = {}
     for node in trees.walk(body):
         if isinstance(node, ast.Assign) and (name := ctx.root(node.target.tensor) or "") not in own:
@@ -62,12 +62,10 @@ def _updates(body: ast.Node) -> dict[str, list[ast.Assign]]:
     return found
 
 
-def _takes_any_order(op: ast.Node) -> bool:
+def _takes_any_order(update: ast.Assign) -> bool:
     """Whether f(f(x, a), b) = f(f(x, b), a). (`initwrite` comes to each place once.)"""
-    row = operator(op)
-    if row is None or op == ast.Variable(ctx.INIT):
-        return op == ast.Variable(ctx.INIT)
-    return row.associative and row.commutative or row.group is not None
+    row, is_once = row_of(update), update.op == ast.Variable(ctx.INIT)
+    return is_once or row.associative and row.commutative or row.group is not None
 
 
 def determined(assign: ast.Assign, context: ctx.ProgramContext) -> set[str]:

@@ -9,7 +9,7 @@ from finchlang.algebra import program_context as ctx
 from finchlang.base.errors import FinchError
 from finchlang.base.records import record
 from finchlang.syntax import nodes as ast
-from finchlang.syntax.traversal import binds, children, head, map_children, replace, walk
+from finchlang.syntax.traversal import binds, children, find_all, head, map_children, replace, walk
 from finchlang.text.print import pretty
 
 
@@ -38,7 +38,7 @@ class NestHeaders:
             guarded = False
             for other in list(others):
                 # what reads does not move out of a sieve before it: it may be out of bounds there
-                reads = any(isinstance(n, ast.Access) for n in walk(head(other)))
+                reads = any(find_all(head(other), ast.Access))
                 if ctx.names_in(head(other)) & names <= bound and not (guarded and reads):
                     others.remove(other)
                     placed.append(other)
@@ -124,7 +124,7 @@ def exchanged(node: ast.Node, old: ast.Node, new: ast.Node) -> Any:
 
 def all_loops(program: ast.Node) -> Iterator[ast.Loop]:
     """The loops of `program`, without those that bind an index to a value."""
-    return (n for n in walk(program) if isinstance(n, ast.Loop) and not _is_binding(n))
+    return (n for n in find_all(program, ast.Loop) if not _is_binding(n))
 
 
 def _is_binding(loop: ast.Loop) -> bool:
@@ -159,11 +159,11 @@ def bounds(extent: ast.Node, program: ast.Node) -> ast.Extent:
     if isinstance(extent, ast.Extent):
         return extent
     if isinstance(extent, ast.Variable):
-        lets = (n for n in walk(program) if isinstance(n, ast.Define) and n.variable == extent)
+        lets = (n for n in find_all(program, ast.Define) if n.variable == extent)
         return bounds(next(lets).value, program)
     assert isinstance(extent, ast.Call)  # a meet of extents that agree
     # not the size of a tensor that is declared here, which is another before its declaration
-    changed = {n.tensor for n in walk(program) if isinstance(n, ast.Declare)}
+    changed = {n.tensor for n in find_all(program, ast.Declare)}
     stable = [e for e in extent.args if changed.isdisjoint(walk(e))]
     return bounds((stable or extent.args)[0], program)
 
@@ -195,7 +195,7 @@ def occurrences(
     """The nodes of `program` that `expression`, an argument of a schedule, has become, found by the spans
     of its occurrences in the text, which passes keep. Raises FinchError "type" if there are none."""
     places = [n.span for n in walk(context.parsed) if n == expression and n.span is not None]
-    nodes = (n for n in walk(program) if isinstance(n, (ast.Access, ast.Call)))
+    nodes = find_all(program, ast.Access, ast.Call)
     found: list[ast.Node] = [n for n in nodes if n.span in places]
     if not found:
         message = f"`{pretty(expression)}` does not occur in the kernel"

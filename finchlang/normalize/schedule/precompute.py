@@ -13,9 +13,17 @@ from finchlang.levels.level import Level, level_of
 from finchlang.levels.sparse_bytemap import SparseByteMap
 from finchlang.levels.workspace.workspace import Workspace
 from finchlang.normalize.schedule import nest_headers as nests
-from finchlang.operators.operator_table import Operator, literal_type, named, operator, referred
+from finchlang.operators.operator_table import Operator, literal_type, named, referred, row_of
 from finchlang.syntax import nodes as ast, types
-from finchlang.syntax.traversal import binds, block, map_children, replace, substitute, walk
+from finchlang.syntax.traversal import (
+    binds,
+    block,
+    find_all,
+    map_children,
+    replace,
+    substitute,
+    walk,
+)
 from finchlang.text.print import pretty
 
 FORM = "precompute(B[i, k] * C[k, j], (i, j), W)"
@@ -83,14 +91,12 @@ class _Division:
 
     def reduction(self) -> tuple[ast.Node, ast.Literal]:
         """The operator that W is updated by, and the fill of W, which is its identity."""
-        op, row = self.update.op, operator(self.update.op)
-        assert row is not None
+        op, row = self.update.op, row_of(self.update)
         if op == ast.Variable(INIT) and self.found is self.update.value:
             name = root(self.update.target.tensor)
             assert name is not None
             return op, self.context.level(name).fill
-        group: Operator | None = referred(row.group) or row
-        assert group is not None
+        group = referred(row.group) or row
         # the type that the result is reduced in, so that W rounds and wraps no earlier
         type = type_of(ast.Call(named(group.reference), (self.update.target, self.found)))
         unit = group.identity.value(type) if group.identity and type is not None else None
@@ -103,12 +109,10 @@ class _Division:
         """Check that f(a op b) = f(a) op f(b), where f is what stands around the expression."""
         while value is not self.found:
             assert isinstance(value, (ast.Call, ast.Access))
-            row = operator(value.op) if isinstance(value, ast.Call) else None
             operands = value.args if isinstance(value, ast.Call) else value.indices
             holds = [any(n is self.found for n in walk(operand)) for operand in operands]
             at = holds.index(True)
-            laws = row.distributes_over if row is not None else {}
-            if laws.get(group.reference, 0) not in (None, at + 1):
+            if row_of(value).distributes_over.get(group.reference, 0) not in (None, at + 1):
                 message = f"`{pretty(value)}` cannot be divided: what stands around the expression"
                 raise self.error(f"{message} does not distribute over `{group.name}`")
             value = operands[at]
@@ -177,7 +181,7 @@ class _Division:
         found = nests.bounds(extent, program)
         own = {n for h in self.nest.headers for n in binds(h)}
         is_number = isinstance(found.start, ast.Literal) and found.start.value >= 1
-        if not is_number or any(isinstance(n, ast.Index) and n.name in own for n in walk(found)):
+        if not is_number or any(n.name in own for n in find_all(found, ast.Index)):
             extent_of = f"the extent of `{self.context.written(index.name)}`, {pretty(found)}"
             raise self.error(f"{extent_of}, is no dimension of a tensor")
         return extent if found.start == ONE else found

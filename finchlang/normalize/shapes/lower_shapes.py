@@ -241,7 +241,7 @@ class _Shapes(Stores):
         own = [n for _, n in found if isinstance(n, ast.Index)]
         inner = bound.get(own[0].name) if len(own) == 1 and (1, own[0]) in found else None
         by = affine.total([(sign, n) for sign, n in found if n not in own])
-        is_number = not any(isinstance(n, (ast.Index, ast.Access)) for n in trees.walk(by))
+        is_number = not any(trees.find_all(by, ast.Index, ast.Access))
         if is_number and isinstance(inner, index_map.IndexMap):
             return index_map.Wrapped("offset", by, inner)
         return self.lowered(index, bound)

@@ -16,7 +16,7 @@ from finchlang.levels.level import Level
 from finchlang.levels.workspace.workspace import Workspace
 from finchlang.normalize.shapes.reader import Reader
 from finchlang.normalize.shapes.shaped import Shaped
-from finchlang.operators.operator_table import operator
+from finchlang.operators.operator_table import row_of
 from finchlang.syntax import nodes as ast, traversal as trees, types
 
 #: with more cases than this a loop takes longer to stage than it takes to store what has them
@@ -237,8 +237,7 @@ def _joined(
 def _is_shifted(index: ast.Node) -> bool:
     """Whether an index is a name or number, perhaps moved: the loop can be cut where a part ends."""
     if isinstance(index, ast.Call):
-        row = operator(index.op)
-        is_moved = row.translates if row is not None else isinstance(index.op, ast.Extent)
+        is_moved = row_of(index).translates or isinstance(index.op, ast.Extent)
         is_moved = is_moved or ctx.is_call(index, ctx.PERMISSIVE, *ctx.PROTOCOLS)
         return is_moved and all(map(_is_shifted, index.args))
     return isinstance(index, (ast.Index, ast.Literal, ast.Variable))

@@ -13,7 +13,7 @@ from finchlang.algebra.index_arithmetic import plus, times
 from finchlang.algebra.program_context import ONE, call, is_call
 from finchlang.base.errors import FinchError, Span
 from finchlang.base.records import record
-from finchlang.normalize.shapes import shaped
+from finchlang.normalize.shapes.shaped import Arguments, Shaped
 from finchlang.syntax.nodes import Access, Call, Extent, Formula, Index, Literal, Node
 
 
@@ -22,35 +22,35 @@ class ShapeOperator:
     """A row: how a call of it is written, and what it makes of its arguments."""
 
     form: str
-    make: Callable[[shaped.Arguments], shaped.Shaped]
+    make: Callable[[Arguments], Shaped]
 
 
 # --------------------------------------------------------------------------- primitives
 
 
-def _collapse(given: shaped.Arguments) -> shaped.Shaped:
+def _collapse(given: Arguments) -> Shaped:
     t, p = given.mode_of_tensor()
-    return shaped.collapse(t, p, given.mode(t.order, p), given.span)
+    return given.collapse(t, p, given.mode(t.order, p))
 
 
-def _split(given: shaped.Arguments) -> shaped.Shaped:
+def _split(given: Arguments) -> Shaped:
     t, p = given.mode_of_tensor()
     names_both = len(given.left) > 1 and type(getattr(given.left[1], "value", None)) is not bool
     m = given.size(least=0 if names_both else 1)
     if not names_both:
         given.divide(t.size(p), m)
-        return shaped.split(t, p, m, given.span, *[Literal(True)] * given.flag())
+        return given.split(t, p, m, *[Literal(True)] * given.flag())
     n = given.size()
     given.agree(t.size(p), times(m, n))
-    return shaped.split(t, p, m, given.span, n)
+    return given.split(t, p, m, n)
 
 
-def _broadcast(given: shaped.Arguments) -> shaped.Shaped:
+def _broadcast(given: Arguments) -> Shaped:
     t = given.tensor()
-    return shaped.broadcast(t, given.mode(t.order + 1), given.size(), given.span)
+    return given.broadcast(t, given.mode(t.order + 1), given.size())
 
 
-def _slice(given: shaped.Arguments) -> shaped.Shaped:
+def _slice(given: Arguments) -> Shaped:
     (t, p), part = given.mode_of_tensor(), given.extent()
     if isinstance(part, Extent) and part.step is None:  # `5:0` has no elements, as `5:4`
         before = plus(part.start, ONE, -1)
@@ -60,30 +60,30 @@ def _slice(given: shaped.Arguments) -> shaped.Shaped:
         else:
             stop = Literal(max(a, b))
         part = Extent(part.start, stop, span=part.span)
-    return shaped.window(t, p, part, given.span)
+    return given.window(t, p, part)
 
 
-def _concat(given: shaped.Arguments) -> shaped.Shaped:
+def _concat(given: Arguments) -> Shaped:
     p, parts = given.tensors_at()
-    return shaped.concat(parts, p, given.span)
+    return given.concat(parts, p)
 
 
 # --------------------------------------------------------------------------- other sizes
 
 
-def _flat(t: shaped.Shaped, given: shaped.Arguments, first: int, last: int) -> shaped.Shaped:
+def _flat(t: Shaped, given: Arguments, first: int, last: int) -> Shaped:
     """`t` with modes from `first` to `last` as one, the first of them the fastest."""
     for _ in range(first, last):
-        t = shaped.collapse(t, first, first + 1, given.span)
+        t = given.collapse(t, first, first + 1)
     return t
 
 
-def _flatten(given: shaped.Arguments) -> shaped.Shaped:
+def _flatten(given: Arguments) -> Shaped:
     t = given.tensor()
     return _flat(t, given, 1, t.order)
 
 
-def _reshape(given: shaped.Arguments) -> shaped.Shaped:
+def _reshape(given: Arguments) -> Shaped:
     """All elements in order, in other sizes; modes at an end that keep theirs, never 0, are not touched."""
     t, sizes = given.tensor(), list[Node]()
     while given.left:
@@ -118,16 +118,16 @@ def _reshape(given: shaped.Arguments) -> shaped.Shaped:
         given.agree(whole, count)
     for k, n in enumerate(sizes[:-1]):
         left = reduce(times, sizes[k + 1 :])
-        t = shaped.split(t, first + 1 + k, n, given.span, left)
+        t = given.split(t, first + 1 + k, n, left)
     return t
 
 
-def _expand_dims(given: shaped.Arguments) -> shaped.Shaped:
+def _expand_dims(given: Arguments) -> Shaped:
     t = given.tensor()
-    return shaped.broadcast(t, given.mode(t.order + 1), ONE, given.span)
+    return given.broadcast(t, given.mode(t.order + 1), ONE)
 
 
-def _squeeze(given: shaped.Arguments) -> shaped.Shaped:
+def _squeeze(given: Arguments) -> Shaped:
     t, p = given.mode_of_tensor()
     given.agree(t.size(p), ONE)
     indices = _indices(t.order - 1)
@@ -135,13 +135,13 @@ def _squeeze(given: shaped.Arguments) -> shaped.Shaped:
     return _formula(indices, _element(t, inner, t.node.span))
 
 
-def _repeated(is_whole: bool) -> Callable[[shaped.Arguments], shaped.Shaped]:
+def _repeated(is_whole: bool) -> Callable[[Arguments], Shaped]:
     """Each element n times, or all elements n times if `is_whole`."""
 
-    def make(given: shaped.Arguments) -> shaped.Shaped:
+    def make(given: Arguments) -> Shaped:
         t, p = given.mode_of_tensor()
-        wide = shaped.broadcast(t, p + is_whole, given.size(), given.span)
-        return shaped.collapse(wide, p, p + 1, given.span)
+        wide = given.broadcast(t, p + is_whole, given.size())
+        return given.collapse(wide, p, p + 1)
 
     return make
 
@@ -149,30 +149,30 @@ def _repeated(is_whole: bool) -> Callable[[shaped.Arguments], shaped.Shaped]:
 # --------------------------------------------------------------------------- beside each other
 
 
-def _vcat(given: shaped.Arguments) -> shaped.Shaped:
-    return shaped.concat(_joined(given.tensors(), given), 1, given.span)
+def _vcat(given: Arguments) -> Shaped:
+    return given.concat(_joined(given.tensors(), given), 1)
 
 
-def _joined(parts: list[shaped.Shaped], given: shaped.Arguments) -> list[shaped.Shaped]:
+def _joined(parts: list[Shaped], given: Arguments) -> list[Shaped]:
     """Parts, checked to have dimensions."""
     if not all(t.order for t in parts):
         raise given.wrong(f"`{given.name}` takes tensors that have dimensions", given.span)
     return parts
 
 
-def _hcat(given: shaped.Arguments) -> shaped.Shaped:
+def _hcat(given: Arguments) -> Shaped:
     """Tensors side by side; a vector is a column."""
     parts = _joined(given.tensors(), given)
-    columns = [shaped.broadcast(t, 2, ONE, given.span) if t.order == 1 else t for t in parts]
-    return shaped.concat(columns, 2, given.span)
+    columns = [given.broadcast(t, 2, ONE) if t.order == 1 else t for t in parts]
+    return given.concat(columns, 2)
 
 
-def _stack(given: shaped.Arguments) -> shaped.Shaped:
+def _stack(given: Arguments) -> Shaped:
     p, parts = given.tensors_at(more=1)
-    return shaped.concat([shaped.broadcast(t, p, ONE, given.span) for t in parts], p, given.span)
+    return given.concat([given.broadcast(t, p, ONE) for t in parts], p)
 
 
-def _block(given: shaped.Arguments) -> shaped.Shaped:
+def _block(given: Arguments) -> Shaped:
     """Rows of c tensors each, one row below the other."""
     c = given.whole("how many tensors are in a row")
     place = given.written[0]
@@ -181,20 +181,20 @@ def _block(given: shaped.Arguments) -> shaped.Shaped:
         parts.append(given.matrix())
     if c < 1 or len(parts) % c:
         raise FinchError("dimension", f"{len(parts)} tensors are no rows of {c}", place.span)
-    rows = [shaped.concat(parts[k : k + c], 2, given.span) for k in range(0, len(parts), c)]
-    return shaped.concat(rows, 1, given.span)
+    rows = [given.concat(parts[k : k + c], 2) for k in range(0, len(parts), c)]
+    return given.concat(rows, 1)
 
 
-def _kron(given: shaped.Arguments) -> shaped.Shaped:
+def _kron(given: Arguments) -> Shaped:
     a, b = given.tensor(), given.tensor()
     while a.order < b.order:  # a vector is a column
-        a = shaped.broadcast(a, a.order + 1, ONE, given.span)
+        a = given.broadcast(a, a.order + 1, ONE)
     while b.order < a.order:
-        b = shaped.broadcast(b, b.order + 1, ONE, given.span)
+        b = given.broadcast(b, b.order + 1, ONE)
     m, n = ([t.size(k + 1) for k in range(t.order)] for t in (a, b))
     for k in range(1, a.order + 1):
-        a = shaped.collapse(shaped.broadcast(a, k, n[k - 1], given.span), k, k + 1, given.span)
-        b = shaped.collapse(shaped.broadcast(b, k + 1, m[k - 1], given.span), k, k + 1, given.span)
+        a = given.collapse(given.broadcast(a, k, n[k - 1]), k, k + 1)
+        b = given.collapse(given.broadcast(b, k + 1, m[k - 1]), k, k + 1)
     indices = _indices(a.order)
     factors = (_element(t, indices, given.span) for t in (a, b))
     return _formula(indices, call("*", *factors, span=given.span))
@@ -203,22 +203,22 @@ def _kron(given: shaped.Arguments) -> shaped.Shaped:
 # --------------------------------------------------------------------------- in another order
 
 
-def _roll(given: shaped.Arguments) -> shaped.Shaped:
+def _roll(given: Arguments) -> Shaped:
     """Each element s places further, around the end."""
     t, p = given.mode_of_tensor()
     n = t.size(p)
     by = call("mod", given.number(), call("max", n, ONE))
     kept = plus(n, by, -1)
     ends = (Extent(plus(kept, ONE), n), Extent(ONE, kept))
-    return shaped.concat([shaped.window(t, p, part, given.span) for part in ends], p, given.span)
+    return given.concat([given.window(t, p, part) for part in ends], p)
 
 
-def _flip(given: shaped.Arguments) -> shaped.Shaped:
+def _flip(given: Arguments) -> Shaped:
     t, p = given.mode_of_tensor()
-    return shaped.window(t, p, Extent(t.size(p), ONE, Literal(-1)), given.span)
+    return given.window(t, p, Extent(t.size(p), ONE, Literal(-1)))
 
 
-def _permute_dims(given: shaped.Arguments) -> shaped.Shaped:
+def _permute_dims(given: Arguments) -> Shaped:
     """Mode k is mode p_k of the tensor; without modes a matrix is transposed."""
     t, modes = given.tensor(), list[int]()
     if t.order == 2 and not given.left:
@@ -226,10 +226,10 @@ def _permute_dims(given: shaped.Arguments) -> shaped.Shaped:
     while len(modes) < t.order:
         modes.append(given.mode(t.order, *modes))
     settings = (Literal(modes.index(k + 1) + 1) for k in range(t.order))
-    return shaped.Shaped(call("swizzle", t.node, *settings, span=given.span), t.order)
+    return given.made("swizzle", t.order, t.node, *settings)
 
 
-def _diagonal(given: shaped.Arguments) -> shaped.Shaped:
+def _diagonal(given: Arguments) -> Shaped:
     """The elements whose indices of two modes are equal, along a new last mode."""
     t = given.tensor()
     if t.order < 2:
@@ -239,7 +239,7 @@ def _diagonal(given: shaped.Arguments) -> shaped.Shaped:
     m, n = t.size(p), t.size(q)
     if m != n:
         end = Extent(ONE, call("min", m, n))
-        t = shaped.window(shaped.window(t, p, end, given.span), q, end, given.span)
+        t = given.window(given.window(t, p, end), q, end)
     indices = _indices(t.order - 1)
     inner = indices[:-1]
     for k in sorted((p, q)):
@@ -247,10 +247,10 @@ def _diagonal(given: shaped.Arguments) -> shaped.Shaped:
     return _formula(indices, _element(t, inner, t.node.span))
 
 
-def _triangle(sign: str) -> Callable[[shaped.Arguments], shaped.Shaped]:
+def _triangle(sign: str) -> Callable[[Arguments], Shaped]:
     """The elements on one side of the k-th diagonal above the main one of a matrix, and on it."""
 
-    def make(given: shaped.Arguments) -> shaped.Shaped:
+    def make(given: Arguments) -> Shaped:
         t = given.matrix()
         k = given.number() if given.left else Literal(0)
         if not isinstance(k, Literal) or abs(k.value) > 1 << 32:  # or the sum would wrap around
@@ -269,11 +269,11 @@ def _indices(count: int) -> list[Index]:
     return [Index(f"mode {k + 1}") for k in range(count)]
 
 
-def _formula(indices: list[Index], value: Node) -> shaped.Shaped:
-    return shaped.Shaped(Formula(tuple(indices), value, span=value.span), len(indices))
+def _formula(indices: list[Index], value: Node) -> Shaped:
+    return Shaped(Formula(tuple(indices), value, span=value.span), len(indices))
 
 
-def _element(t: shaped.Shaped, indices: list, span: Span | None) -> Node:
+def _element(t: Shaped, indices: list, span: Span | None) -> Node:
     return Access(t.node, tuple(indices), span=span)
 
 

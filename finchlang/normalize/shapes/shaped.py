@@ -9,6 +9,7 @@ from finchlang.algebra import index_arithmetic as affine, program_context as ctx
 from finchlang.algebra.index_map import in_mode
 from finchlang.base.errors import FinchError, Span
 from finchlang.syntax import nodes as ast
+from finchlang.syntax.traversal import replace
 from finchlang.text.print import pretty
 
 WHOLE = ast.Literal(ast.NOTHING)  # the setting of a mode that has no window
@@ -152,46 +153,44 @@ class Arguments:
     def agree(self, a: ast.Node, b: ast.Node) -> None:
         self.reader.agree(*(ast.Extent(ctx.ONE, n, span=self.span) for n in (a, b)))
 
+    # the primitives
 
-def collapse(t: Shaped, p: int, q: int, span: Span | None) -> Shaped:
-    """Modes p (fast) and q as one, which stands where the first of them stood."""
-    for mode in (p, q):
-        t.size(mode)  # raises if it has none
-    modes = ast.Literal(p), ast.Literal(q)
-    return Shaped(ctx.call("collapse", t.node, *modes, span=span), t.order - 1)
+    def made(self, name: str, order: int, *args: ast.Node) -> Shaped:
+        return Shaped(ctx.call(name, *args, span=self.span), order)
 
+    def collapse(self, t: Shaped, p: int, q: int) -> Shaped:
+        """Modes p (fast) and q as one, which stands where the first of them stood."""
+        for mode in (p, q):
+            t.size(mode)  # raises if it has none
+        return self.made("collapse", t.order - 1, t.node, ast.Literal(p), ast.Literal(q))
 
-def split(t: Shaped, p: int, m: ast.Node, span: Span | None, *last: ast.Node) -> Shaped:
-    """Mode p as two, one of size m, which is fast, and one of what is left, or of the size that is given
-    last; if that is true in place of a size, with the slow one first."""
-    t.size(p)
-    return Shaped(ctx.call("split", t.node, ast.Literal(p), m, *last, span=span), t.order + 1)
-
-
-def broadcast(t: Shaped, p: int, n: ast.Node, span: Span | None) -> Shaped:
-    """A new mode p of size n, along which nothing changes."""
-    return Shaped(ctx.call("broadcast", t.node, ast.Literal(p), n, span=span), t.order + 1)
-
-
-def window(t: Shaped, p: int, part: ast.Node, span: Span | None) -> Shaped:
-    """A range of mode p."""
-    if part == WHOLE:
-        return t
-    t.size(p)
-    if isinstance(part, ast.Extent):
-        part = ast.Extent(part.start, part.stop, part.step, span=part.span or span)
-    return Shaped(in_mode("window", t.node, p - 1, part, t.order, span), t.order)
-
-
-def concat(parts: list[Shaped], p: int, span: Span | None) -> Shaped:
-    """Tensors one after the other along mode p."""
-    check_orders(parts, span)
-    for t in parts:
+    def split(self, t: Shaped, p: int, m: ast.Node, *last: ast.Node) -> Shaped:
+        """Mode p as two, one of size m, which is fast, and one of what is left, or of the size that is
+        given last; if that is true in place of a size, with the slow one first."""
         t.size(p)
-    if len(parts) == 1:
-        return parts[0]
-    nodes = (t.node for t in parts)
-    return Shaped(ctx.call("concat", ast.Literal(p), *nodes, span=span), parts[0].order)
+        return self.made("split", t.order + 1, t.node, ast.Literal(p), m, *last)
+
+    def broadcast(self, t: Shaped, p: int, n: ast.Node) -> Shaped:
+        """A new mode p of size n, along which nothing changes."""
+        return self.made("broadcast", t.order + 1, t.node, ast.Literal(p), n)
+
+    def window(self, t: Shaped, p: int, part: ast.Node) -> Shaped:
+        """A range of mode p."""
+        if part == WHOLE:
+            return t
+        t.size(p)
+        if isinstance(part, ast.Extent) and part.span is None:
+            part = replace(part, span=self.span)
+        return Shaped(in_mode("window", t.node, p - 1, part, t.order, self.span), t.order)
+
+    def concat(self, parts: list[Shaped], p: int) -> Shaped:
+        """Tensors one after the other along mode p."""
+        check_orders(parts, self.span)
+        for t in parts:
+            t.size(p)
+        nodes = (t.node for t in parts)
+        whole = self.made("concat", parts[0].order, ast.Literal(p), *nodes)
+        return whole if len(parts) > 1 else parts[0]
 
 
 def check_orders(parts: list[Shaped], span: Span | None) -> None:

@@ -11,7 +11,7 @@ from finchlang.algebra.index_arithmetic import MAPS, below
 from finchlang.base.errors import FinchError
 from finchlang.base.records import record
 from finchlang.levels.level import Level
-from finchlang.operators.operator_table import operator
+from finchlang.operators.operator_table import row_of
 from finchlang.syntax import nodes as ast
 from finchlang.syntax.traversal import statements, walk
 
@@ -187,8 +187,8 @@ def follows(loop: ast.Loop, context: ctx.ProgramContext) -> ast.Index | None:
     if is_derived or not ctx.is_single(loop.extent):
         return loop.index
     x: Any = loop.extent.start
-    row = operator(x.op) if isinstance(x, ast.Call) else None
-    if row is not None and row.translates and len(x.args) == 2:
+    row = row_of(x)
+    if row.translates and len(x.args) == 2:
         first, second = x.args
         if isinstance(second, ast.Literal):
             x = first

@@ -19,13 +19,7 @@ from finchlang.wrappers.wrappers import release
 
 def find(term: Node, kind: type[Any]) -> Any:
     """The first looplet of `kind` that stands in an access of `term`, or None."""
-    return _first(term).get(kind)
-
-
-@trees.remembered
-def _first(term: Node) -> dict[type[Any], Any]:
-    """The first looplet of each class in a term; a looplet counts for its base classes, too."""
-    return {kind: x for x in find_looplets(term)[::-1] for kind in type(x).__mro__}
+    return next((x for x in find_looplets(term) if isinstance(x, kind)), None)
 
 
 def find_all(term: Node, kind: type[Any]) -> list[Any]:
@@ -35,15 +29,8 @@ def find_all(term: Node, kind: type[Any]) -> list[Any]:
 
 @trees.remembered
 def find_looplets(term: Node) -> tuple[Any, ...]:
-    """The looplets in the accesses of a term, each once, in order; found from those of its parts, most of
-    which a step leaves as they are."""
-    if isinstance(term, trees.COMPOUND):
-        parts = [found for child in trees.children(term) if (found := find_looplets(child))]
-        if len(parts) < 2:
-            return parts[0] if parts else ()
-        looplets = [x for found in parts for x in found]
-    else:
-        looplets = [a.tensor for a in trees.accesses(term) if isinstance(a.tensor, Looplet)]
+    """The looplets in the accesses of a term, each once, in order."""
+    looplets = [a.tensor for a in accesses_in(term) if isinstance(a.tensor, Looplet)]
     return tuple({id(x): x for x in looplets}.values())
 
 
@@ -174,7 +161,7 @@ class Context:
 def at_values(term: Node, kind: type[Any]) -> tuple[Context, list[Node]]:
     """E[access(x, j..., i), ...] with the looplets of `kind` whose i has a value for x, and each i."""
     found: dict[Looplet, Node] = {}
-    for access in trees.accesses(term) if find(term, kind) is not None else ():
+    for access in accesses_in(term):
         if isinstance(access.tensor, kind) and isinstance(access.indices[-1], (Literal, Value)):
             found.setdefault(access.tensor, access.indices[-1])
     return Context(term, tuple(found)), list(found.values())

@@ -24,7 +24,7 @@ from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels.level import UPDATE, Fiber, Level, Storage
 from finchlang.operators.build import LARGEST
-from finchlang.operators.operator_table import operator
+from finchlang.operators.operator_table import operator, row_of
 from finchlang.rules.base.context import Context, accesses_in, bounded, with_bounds
 from finchlang.rules.base.state import State, drop, if_not_empty
 from finchlang.syntax import nodes as ast, traversal as trees
@@ -169,9 +169,8 @@ def _is_pure(body: ast.Node, tensor: ast.Node) -> bool:
 
 def _may_fail(call: ast.Call) -> bool:
     if isinstance(call.op, Operation):
-        return any(isinstance(n, ast.Call) and _may_fail(n) for n in trees.walk(call.op.body))
-    row, types = operator(call.op), [type_of(arg) for arg in call.args]
-    return ast.is_meet(call) or (row is not None and row.may_fail(types))
+        return any(_may_fail(n) for n in trees.find_all(call.op.body, ast.Call))
+    return ast.is_meet(call) or row_of(call).may_fail([type_of(arg) for arg in call.args])
 
 
 # -------------------------------------------------------------------------------------- the rule
@@ -369,7 +368,7 @@ def count(exit: Exit, first: Expr, last: Expr, step: Callable[[Expr], Expr], nam
     host = exit.host
     if exit.going is None:
         host.count(first, last, lambda q: drop(step(q)), name)
-    elif exit.asks_first or any(isinstance(n, ast.Loop) for n in trees.walk(exit.term.body)):
+    elif exit.asks_first or any(trees.find_all(exit.term.body, ast.Loop)):
         exit.loop(first, last, lambda q: (code.add(q, 1), step(q)))
     else:
         more = host.cell(code.const(_FIRST - 1), "more")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -17,7 +18,7 @@ from finchlang.host.ir import Expr, Op
 from finchlang.levels.level import READ, Fiber, TensorLike
 from finchlang.levels.positions import coordinate, entry, positions
 from finchlang.operators.operator import called
-from finchlang.operators.operator_table import literal_type, operator
+from finchlang.operators.operator_table import literal_type, operator, row_of
 from finchlang.rules.base.state import State, expect_mode
 from finchlang.syntax import nodes as ast, traversal as trees, types
 from finchlang.text.print import pretty
@@ -229,12 +230,12 @@ def with_sizes(node: ast.Node, state: State) -> State:
     not wrap around. Those in `state.sizes` have been checked before: checked in each extent, the sizes of k
     concatenated vectors took k^2 checks."""
     known, host = set(state.sizes), state.host
-    for extent in [n for n in trees.walk(node) if isinstance(n, ast.Extent)]:
+    for extent in trees.find_all(node, ast.Extent):
         parts = (n for end in (extent.start, extent.stop) for n in trees.walk(end))
         for call in [n for n in parts if isinstance(n, ast.Call)][::-1]:  # inner calls first
-            row = operator(call.op)
-            sizing = row.sizing if row is not None else None
-            if row is None or sizing is None or len(call.args) < 2:
+            row = row_of(call)
+            sizing = row.sizing
+            if sizing is None or len(call.args) < 2:
                 continue
             if sizing.of_sizes and not all(
                 any(n == SIZE for n in trees.walk(arg)) for arg in call.args
@@ -271,11 +272,13 @@ def _as_index(expr: Expr, node: ast.Node, state: State) -> Expr:
 def _of_sizes(extent: ast.Node, other: ast.Node) -> tuple[str, tuple[ast.Node, ...]] | None:
     """The message where 1:n meets 1:max(n, least), or 1:(n - n % m), and the sizes in it; else None."""
     match extent, other:
-        case ast.Extent(_, n), ast.Extent(_, ast.Call(op, (m, ast.Literal(least)))) if m == n:
-            if (row := operator(op)) is not None and row.is_greatest:
+        case ast.Extent(_, n), ast.Extent(_, ast.Call(_, (m, ast.Literal(least))) as end) if m == n:
+            if row_of(end).is_greatest:
                 return f"a size is {least} or more, not {{}}", (n,)
-        case ast.Extent(_, n), ast.Extent(_, ast.Call(_, (k, ast.Call(op, (_, m))))) if k == n:
-            if (row := operator(op)) is not None and row.right_idempotent and row.undefined:
+        case ast.Extent(_, n), ast.Extent(_, ast.Call(_, (k, ast.Call(_, (_, m)) as rest))) if (
+            k == n
+        ):
+            if row_of(rest).right_idempotent and row_of(rest).undefined:
                 return "a dimension of size {} does not split into parts of size {}", (n, m)
     return None
 
@@ -291,10 +294,10 @@ def _origin(node: ast.Node) -> str:
         ):
             return f"dimension {mode} of {name.removesuffix('_stored')}"
         case ast.Extent(_, stop):
-            calls = [n for n in trees.walk(stop) if isinstance(n, ast.Call)]
+            calls = list(trees.find_all(stop, ast.Call))
             sizes = [n for n in calls if n.op == SIZE]
-            if not all(n.op == SIZE or _translates(n) for n in calls) or len(sizes) > 1:
-                is_shown = not any(isinstance(n, ast.Value) for n in trees.walk(node))
+            if not all(n.op == SIZE or row_of(n).translates for n in calls) or len(sizes) > 1:
+                is_shown = not any(trees.find_all(node, ast.Value))
                 return f"`{pretty(node)}`" if is_shown else "the extent given"
             for size in sizes:
                 tensor, mode = size.args
@@ -304,11 +307,6 @@ def _origin(node: ast.Node) -> str:
                     f"{where} (a window reads a part of it; with `~` what is outside is `missing`)"
                 )
     return "the extent given"
-
-
-def _translates(call: ast.Call) -> bool:
-    row = operator(call.op)
-    return row is not None and row.translates
 
 
 def is_ready(node: ast.Node) -> bool:
@@ -400,7 +398,7 @@ def variable(machine: Machine, term: ast.Node, state: State) -> Step | None:
 
     e is a substitution, and Define takes this step wherever the name stands: one that is still to
     be evaluated stands for nothing."""
-    _check_known([n for n in _named(term, ast.Variable) if not _is_known(n, state)], term)
+    _check_known(term, ast.Variable, partial(_is_known, state=state))
     return None
 
 
@@ -412,18 +410,15 @@ def index(machine: Machine, term: ast.Node, state: State) -> Step | None:
     """⟨index(name), (e, t, d)⟩ → e(index(name))
 
     As for a variable, Define takes this step, in Loop."""
-    _check_known(_named(term, ast.Index), term)
+    _check_known(term, ast.Index, lambda index: False)
     return None
 
 
-def _named(term: ast.Node, kind: type[Any]) -> list[Any]:
-    return [n for head in evaluated(term) for n in trees.walk(head) if isinstance(n, kind)]
-
-
-def _check_known(unknown: list[Any], term: ast.Node) -> None:
-    for node in unknown:
-        name = f"{type(node).__name__.lower()}({node.name})"
-        raise Stuck(f"e({name})", term, f"{node.name} stands for nothing")
+def _check_known(term: ast.Node, kind: type[Any], is_known: Callable[[Any], bool]) -> None:
+    for node in (n for head in evaluated(term) for n in trees.find_all(head, kind)):
+        if not is_known(node):
+            name = f"{kind.__name__.lower()}({node.name})"
+            raise Stuck(f"e({name})", term, f"{node.name} stands for nothing")
 
 
 def _is_known(name: ast.Variable, state: State) -> bool:

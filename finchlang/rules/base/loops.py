@@ -249,23 +249,19 @@ def _unfurled(machine: Machine, term: ast.Loop, own: ast.Loop, state: State) -> 
 def _unfurl_scalars(term: ast.Loop, state: State) -> Any:
     """`term` with structured scalars read, if the loop does not change them."""
     structured = {
-        name: fiber
-        for kind, name in trees.names(term.body)
-        if kind is ast.Variable and isinstance(fiber := state.tensors.get(name), Fiber)
+        a.tensor: fiber
+        for a in context.accesses_in(term.body)
+        if isinstance(a.tensor, ast.Variable)
+        if isinstance(fiber := state.tensors.get(a.tensor.name), Fiber)
         if fiber.level.is_structured and fiber.mode == READ
     }
     if not structured:
         return term
     changing = {n.tensor for n in trees.find_all(term.body, ast.Declare, ast.Thaw)}
-    read = {
-        a.tensor: a.tensor.name
-        for a in context.accesses_in(term.body)
-        if isinstance(a.tensor, ast.Variable)
-    }
     values: dict[ast.Node, ast.Node] = {
-        tensor: structured[name].level.read(state.host, structured[name])
-        for tensor, name in read.items()
-        if name in structured and tensor not in changing
+        tensor: fiber.level.read(state.host, fiber)
+        for tensor, fiber in structured.items()
+        if tensor not in changing
     }
     return context.rewrite_accesses(lambda a: values.get(a.tensor, a), term) if values else term
 

@@ -104,12 +104,6 @@ def sequence(machine: Machine, E: context.Context, state: State) -> Step:
     """⟨loop(i, ext, E[access(head, j..., i)]), s⟩ → s'  ⟹
     ⟨loop(i, ext, E[access(sequence(head, tail), j..., i)]), s⟩ →
     ⟨loop(i, ext, E[access(tail, j..., i)]), s'⟩"""
-    return divided(machine, E, state)
-
-
-def divided(machine: Machine, E: context.Context, state: State) -> Step:
-    """The rule Sequence, for the first hole of E. If another sequence is divided next, what comes of it may
-    not need this one any more: then the loop itself starts after `head`."""
     (head, *tail) = E.hole.phases
     if not tail:
         return E[head], state
@@ -117,6 +111,4 @@ def divided(machine: Machine, E: context.Context, state: State) -> Step:
     after = tail[0]
     if after.start is None and head.stop is not None:
         after = Phase(after.body, add(head.stop, 1), after.stop)
-    if E.hole is not context.find(E.term, Sequence):
-        E, after = E.within(state.host, after.start, None), Phase(after.body, None, after.stop)
     return E[Sequence((after, *tail[1:]))], state

@@ -92,7 +92,13 @@ def _without_dead(node: ast.Block, state: State) -> ast.Node:
         ]
         if len(own) < 2 or not isinstance(statements[own[1]], ast.Freeze):
             continue
-        again = next((k for k in own[2:] if _changes_mode(statements[k], head.tensor)), None)
+        changes = (
+            k
+            for k in own[2:]
+            for n in trees.find_all(statements[k], ast.Declare, ast.Freeze, ast.Thaw)
+            if n.tensor == head.tensor
+        )
+        again = next(changes, None)
         for k in own[2:]:
             if again is None or k < again:
                 statements[k] = _filled(statements[k], head.tensor, state)
@@ -113,13 +119,6 @@ def _is_run(head: ast.Declare, state: State) -> bool:
     parts = fiber.level.random_access().levels()
     has_runs = any(p.is_structured if p.is_leaf else not p.stores_fill for p in parts)
     return has_runs and isinstance(head.init, ast.Literal) and not is_refill(head, fiber)
-
-
-def _changes_mode(statement: ast.Node, tensor: ast.Variable) -> bool:
-    return any(
-        isinstance(n, (ast.Declare, ast.Freeze, ast.Thaw)) and n.tensor == tensor
-        for n in trees.walk(statement)
-    )
 
 
 def _filled(statement: ast.Node, tensor: ast.Variable, state: State) -> ast.Node:

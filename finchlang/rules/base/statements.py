@@ -176,7 +176,9 @@ def declare(machine: Machine, term: ast.Node, state: State) -> Step | None:
     ⟨declare(tns, init, dims), s⟩ → (e[mode(tns) ↦ update], t', d ∪ {tns})
 
     The first premise is not in Fig 14: what is being updated has no storage to begin anew with."""
-    if not isinstance(term, ast.Declare) or not all(map(is_ready_extent, term.dims)):
+    if not isinstance(term, ast.Declare) or not all(
+        expressions.is_ready(d) or ast.is_meet(d) for d in term.dims
+    ):
         return None
     if not expressions.is_ready(term.init):
         return None
@@ -229,10 +231,6 @@ def _check_room(fiber: Fiber, dims: tuple[ir.Expr, ...], term: ast.Declare, stat
             fits = code.compare("le", room, code.const(_MOST_POSITIONS, types.Float64))
             fail_unless(state.host, fits, "resource", message, dims, term.span)
         run = []
-
-
-def is_ready_extent(node: ast.Node) -> bool:
-    return expressions.is_ready(node) or ast.is_meet(node)
 
 
 def is_refill(term: ast.Declare, fiber: Fiber) -> bool:

@@ -17,7 +17,7 @@ from finchlang.algebra.simplify import simplify
 from finchlang.host import construct as code, ir
 from finchlang.host.engine import Machine, Step
 from finchlang.levels.looplets import Choice
-from finchlang.operators.operator_table import SELECT, operator
+from finchlang.operators.operator_table import SELECT, operator, row_of
 from finchlang.rules.base.context import put
 from finchlang.rules.base.state import State, branches
 from finchlang.syntax import nodes as ast, traversal as trees
@@ -145,8 +145,7 @@ class Joint(ABC):
 
     def _is_settled(self, node: ast.Call, k: int, literal: ast.Literal, where: Where) -> bool:
         """Whether a call is decided where its k-th argument is `literal`."""
-        row = operator(node.op)
-        if row is None or not row.is_staged:
+        if not row_of(node).is_staged:
             return any(implies(where, there) for _, there in self._cases(node))
         args = (*node.args[:k], literal, *node.args[k + 1 :])
         result = simplify(trees.replace(node, args=args))

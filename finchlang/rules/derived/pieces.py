@@ -3,7 +3,7 @@ base rules tell all combinations of phases apart."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import chain, combinations, zip_longest
@@ -28,7 +28,8 @@ def is_divided(nest: Node) -> bool:
     """Whether the base rules would divide a region of the loop into parts by this nest."""
     if not isinstance(nest, lp.Steps):
         return isinstance(nest, lp.Sequence) and len(nest.phases) > 1
-    return not isinstance(_preview(nest.body), (lp.Run, lp.Spike))
+    host = scratch()
+    return not isinstance(entered(host, nest.body(host)), (lp.Run, lp.Spike))
 
 
 def are_divided(nests: list[lp.Looplet]) -> bool:
@@ -57,12 +58,6 @@ def _has_no_steps(sequence: lp.Sequence) -> bool:
     """Whether all phases of a sequence are runs and lookups."""
     bodies = [entered(scratch(), phase.body) for phase in sequence.phases]
     return all(isinstance(body, (lp.Run, lp.Lookup)) for body in bodies)
-
-
-def _preview(make: Callable[[Host], Node]) -> Node:
-    """The looplet that a nest goes on with, thunks entered; what a scratch host records is dropped."""
-    host = scratch()
-    return entered(host, make(host))
 
 
 @remembered

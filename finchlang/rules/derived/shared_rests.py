@@ -28,7 +28,7 @@ def shared(term: ast.Loop, state: State, run: Callable[[ast.Loop], object]) -> b
 
     Innermost loops are not shared: a sum of two tensors would take 1.1 times as long."""
     parts = [part for a in context.accesses_in(term) for part in trees.walk(a.tensor)]
-    is_nest = any(isinstance(node, ast.Loop) for node in trees.walk(term.body))
+    is_nest = any(trees.find_all(term.body, ast.Loop))
     if not is_nest or not all(isinstance(part, _KNOWN) for part in parts):
         return False
     fibers = [part for part in parts if isinstance(part, Fiber)]

@@ -14,7 +14,7 @@ from finchlang.host.guarding import guarded
 from finchlang.host.inspecting import scratch
 from finchlang.levels.level import READ, Fiber, TensorLike
 from finchlang.levels.looplets import Choice, Lookup, Run, Spike, Thunk
-from finchlang.operators.operator_table import operator
+from finchlang.operators.operator_table import LAWLESS, row_of
 from finchlang.rules.base.context import accesses_in, bounded, put
 from finchlang.rules.base.expressions import evaluate
 from finchlang.rules.base.state import State
@@ -44,10 +44,11 @@ class Point(Joint):
         if together is not None:
             return together, self.state
         if self.choices:
-            found = [a for a in accesses_in(self.term) if isinstance(a.tensor, Lookup)]
+            found: list[Any] = [a for a in accesses_in(self.term) if isinstance(a.tensor, Lookup)]
             if any(isinstance(a.indices[-1], (ast.Literal, ast.Value)) for a in found):
                 return None  # what they give may be a choice, too
-            there = {id(a.tensor): self._looked_up(a) for a in found if self._waits(a)}
+            waiting = [a for a in found if self._is_here(a) and self._options(a) is None]
+            there = {id(a.tensor): a.tensor.body(self.host, self.at) for a in waiting}
             if there:
                 return put(self.term, there, consume=True), self.state
         candidates = list(self._candidates(self.term))
@@ -56,14 +57,8 @@ class Point(Joint):
             return self._tell_apart(*candidates[sizes.index(max(sizes))])
         return self.one_by_one() if self.choices else None
 
-    def _waits(self, access: ast.Access) -> bool:
-        """Whether a lookup at this coordinate may give a choice."""
-        is_here = self.at is not None and self.index in access.indices[-1:]
-        return is_here and self._options(access) is None
-
-    def _looked_up(self, access: ast.Access) -> ast.Node:
-        assert isinstance(access.tensor, Lookup) and self.at is not None
-        return access.tensor.body(self.host, self.at)
+    def _is_here(self, access: ast.Access) -> bool:
+        return self.at is not None and self.index in access.indices[-1:]
 
     def _as_tensors(self) -> ast.Node | None:
         """The term with operands that are a fiber or fill made tensors of the loops within, so that no loop
@@ -156,8 +151,8 @@ class Point(Joint):
         if isinstance(node, (ast.Call, ast.Access)) and self._is_joint(node):
             yield node, [node]
             return
-        row = operator(node.op) if isinstance(node, ast.Call) else None
-        parts = _chain(node, node) if row and row.associative and row.commutative else []
+        row = row_of(node) if isinstance(node, ast.Call) else LAWLESS
+        parts = _chain(node, node) if row.associative and row.commutative else []
         # two that are converted may have another common type if they are taken together
         if parts and sum(type_of(part) != type_of(node) for part in parts) < 2:
             known = [p for p in parts if self.is_known(p)]

@@ -103,7 +103,7 @@ class Region(Joint):
         decides by its structure; else with the choices made at each coordinate."""
         there: dict[int, ast.Node] = {}
         point = Point(self.machine, self.term, self.state, [])
-        are_decided = any(isinstance(n, ast.Call) and self.is_decided(n) for n in trees.walk(best))
+        are_decided = any(self.is_decided(n) for n in trees.find_all(best, ast.Call))
         for access in () if are_decided else accesses_in(best):
             choice: Any = access.tensor
             if choice in choices and _is_of_runs(choice) and not access.may_miss:
