@@ -260,14 +260,16 @@ def _found(call: Call, args: tuple[Any, ...], name: str, is_first: bool = False)
     return (place_in(args[-1], k) for k, held in enumerate(are_true(call, args, name)) if held)
 
 
+FUNCTIONS.add(
+    "findall", lambda call, *args: data.shaped([*_found(call, args, "findall")]), calls=True
+)
+
+
 @FUNCTIONS.add("findfirst", calls=True)
 def _first_place(call: Call, *args: Any) -> Any:
     return next(_found(call, args, "findfirst", True), ast.NOTHING)
 
 
-FUNCTIONS.add(
-    "findall", lambda call, *args: data.shaped([*_found(call, args, "findall")]), calls=True
-)
 FUNCTIONS.add("enumerate", lambda v: [*enumerate(data.entries(v), 1)])
 FUNCTIONS.add("zip", lambda *vs: [*zip(*map(data.entries, vs), strict=False)])
 FUNCTIONS.add("isempty", lambda v: 0 in data.sizes(v, "has no entries"))
