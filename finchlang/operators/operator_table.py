@@ -370,8 +370,7 @@ def _member(node: Any) -> Operator:
 
 def is_pair(node: Node) -> TypeGuard[Call]:
     """Whether an expression is a pair of two others."""
-    row = operator(node.op) if isinstance(node, Call) else None
-    return row is not None and row.makes_pair
+    return row_of(node).makes_pair
 
 
 def referred(reference: Reference | None) -> Operator | None:

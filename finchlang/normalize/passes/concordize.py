@@ -160,7 +160,7 @@ def _chosen_outside(
     """A loop as one where a condition in it holds and one where not, if that is the same in all steps and
     elements are read under it alone in an order that needs a loop around this one; else None."""
     body = node.body
-    statements = body.statements if isinstance(body, ast.Block) else (body,)
+    statements = ctx.statements_of(body)
     tests = [s.condition for s in statements if isinstance(s, ast.Sieve) and _leaves(s.body, index)]
     if not tests or any(trees.find_all(body, ast.Declare)):
         return None

@@ -7,6 +7,7 @@ from operator import is_
 from typing import Any
 
 from finchlang.algebra.bounds import bounds
+from finchlang.algebra.program_context import statements_of
 from finchlang.algebra.simplify import first_rewriting, simplify
 from finchlang.host.construct import compare
 from finchlang.host.engine import Machine, Step, rule
@@ -134,7 +135,7 @@ def _filled(statement: ast.Node, tensor: ast.Variable, state: State) -> ast.Node
 def _once(loop: ast.Loop) -> ast.Node:
     """A loop that only declares and freezes tensors, made to do so once."""
     body, region = loop.body, bounds(loop)
-    statements = body.statements if isinstance(body, ast.Block) else (body,)
+    statements = statements_of(body)
     if region is None or not all(isinstance(s, (ast.Declare, ast.Freeze)) for s in statements):
         return loop
     heads = [s for s in statements if isinstance(s, ast.Declare)]

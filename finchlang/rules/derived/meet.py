@@ -527,8 +527,6 @@ class _Meeting:
         found = {k: self.cursors[k] for k in leaders}
         passing = {*self._stretches(leaders)} if may_pass else set[int]()
         turn = Turn(
-            self.machine,
-            self.state,
             term,
             absent,
             found,

@@ -55,8 +55,6 @@ class Turn:
     the loop goes on only while all leaders but those `passing` have an entry, so that entries are read
     without a test; else until none of them has any by the formula `over`, or NEVER."""
 
-    machine: Machine
-    state: State
     term: Loop
     absent: Where
     leaders: Mapping[int, Cursor]
@@ -72,7 +70,7 @@ class Turn:
 
     @property
     def host(self) -> Host:
-        return self.state.host
+        return self.exit.host
 
     def is_left(self) -> Expr:
         """Whether there may be something left to be done."""
@@ -284,7 +282,7 @@ class Turn:
                 there[id(s.nest)] = looplet
         if stop is i:
             there |= sought(host, self.others, i)
-        visit(self.machine, self.state, self.term, i, stop, there)
+        visit(self.exit.machine, self.exit.state, self.term, i, stop, there)
 
     def _reach(self, seen: Mapping[int, Seen], k: int, i: Expr) -> Expr:
         """Up to which coordinate a cursor stays as it is at i; a point may be that coordinate itself."""
