@@ -229,16 +229,27 @@ def _at_first(node: ast.Node, index: ast.Index, start: ir.Expr, firsts: list[ast
     """A statement with the first coordinate in place of the index where only that matters: in updates
     by a pair `v => index` of which the first one counts, and by leaving out sieves on `is_first`, whose
     updates are added to `firsts`."""
+    if not _has_first(node):
+        return node
     if isinstance(node, ast.Sieve) and node.condition == is_first(index, start):
         firsts += list(trees.find_all(node.body, ast.Assign))
         return node.body
     if isinstance(node, trees.COMPOUND):
         return trees.map_children(lambda child: _at_first(child, index, start, firsts), node)
-    if isinstance(node, ast.Assign) and is_pair(node.value) and row_of(node).first_counts:
-        value, place = node.value.args
-        first = trees.substitute(place, {index: as_node(start)})
-        return trees.replace(node, value=trees.replace(node.value, args=(value, first)))
-    return node
+    pair: Any = node.value  # type: ignore[attr-defined]
+    value, place = pair.args
+    first = trees.substitute(place, {index: as_node(start)})
+    return trees.replace(node, value=trees.replace(pair, args=(value, first)))
+
+
+@trees.remembered
+def _has_first(node: ast.Node) -> bool:
+    """Whether there are updates by pairs of which the first one counts, or sieves on an index."""
+    if isinstance(node, trees.COMPOUND):
+        parts = trees.children(node.condition) if isinstance(node, ast.Sieve) else ()
+        is_sieved = any(isinstance(x, ast.Index) for x in parts)
+        return is_sieved or any(map(_has_first, trees.children(node)))
+    return isinstance(node, ast.Assign) and is_pair(node.value) and row_of(node).first_counts
 
 
 #: whether an assignment is not to be repeated: each run of the body makes its tensor anew, or it runs once

@@ -29,8 +29,15 @@ def find_all(term: Node, kind: type[Any]) -> list[Any]:
 
 @trees.remembered
 def find_looplets(term: Node) -> tuple[Any, ...]:
-    """The looplets in the accesses of a term, each once, in order."""
-    looplets = [a.tensor for a in accesses_in(term) if isinstance(a.tensor, Looplet)]
+    """The looplets in the accesses of a term, each once, in order; found from those of its parts, most of
+    which a step leaves as they are."""
+    if isinstance(term, trees.COMPOUND):
+        parts = [found for child in trees.children(term) if (found := find_looplets(child))]
+        if len(parts) < 2:
+            return parts[0] if parts else ()
+        looplets = [x for found in parts for x in found]
+    else:
+        looplets = [a.tensor for a in trees.accesses(term) if isinstance(a.tensor, Looplet)]
     return tuple({id(x): x for x in looplets}.values())
 
 
@@ -161,7 +168,7 @@ class Context:
 def at_values(term: Node, kind: type[Any]) -> tuple[Context, list[Node]]:
     """E[access(x, j..., i), ...] with the looplets of `kind` whose i has a value for x, and each i."""
     found: dict[Looplet, Node] = {}
-    for access in accesses_in(term):
+    for access in accesses_in(term) if find(term, kind) is not None else ():
         if isinstance(access.tensor, kind) and isinstance(access.indices[-1], (Literal, Value)):
             found.setdefault(access.tensor, access.indices[-1])
     return Context(term, tuple(found)), list(found.values())
