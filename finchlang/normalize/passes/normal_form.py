@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import NoReturn
 
 from finchlang.algebra.program_context import RESERVED, ProgramContext, root
@@ -11,6 +10,9 @@ from finchlang.levels.level import READ, UPDATE
 from finchlang.syntax import nodes as ast
 from finchlang.syntax.traversal import Header, binds, head, statements, walk
 from finchlang.text.print import pretty
+
+#: the headers around a place
+Around = tuple[Header, ...]
 
 
 def check_normal_form(program: ast.Node, context: ProgramContext) -> None:
@@ -30,34 +32,34 @@ def _fault(message: str, node: ast.Node) -> NoReturn:
 
 class _Check:
     """`modes` are those of tensors so far, if not read mode, and `scopes` the headers around their
-    declarations. In its methods `around` are the headers around a place."""
+    declarations; `bound` has how deep each name is bound, with the header that binds it."""
 
     def __init__(self, context: ProgramContext):
         self.context = context
         self.modes: dict[str, str] = {}
-        self.scopes: dict[str, tuple[Header, ...]] = {}
+        self.scopes: dict[str, Around] = {}
+        self.bound: dict[str, tuple[int, ast.Node]] = {}
 
-    def statement(self, node: ast.Node, around: tuple[Header, ...]) -> None:
-        bound = {name: depth for depth, header in enumerate(around) for name in binds(header)}
+    def statement(self, node: ast.Node, around: Around) -> None:
         match node:
             case ast.Loop(index, extent):
-                self.extent(extent, bound)
-                if index.name in bound:
+                self.extent(extent, around)
+                if self.depth(index.name, around) is not None:
                     _fault(f"{index.name} is bound twice", node)
             case ast.Define(_, value) if ast.is_meet(value):
                 for part in value.args:
-                    self.extent(part, bound)
+                    self.extent(part, around)
             case ast.Define() | ast.Sieve():
-                self.expression(head(node), bound)
+                self.expression(head(node), around)
             case ast.Assign(target, _, value):
-                self.access(target, bound, UPDATE)
-                self.expression(value, bound)
+                self.access(target, around, UPDATE)
+                self.expression(value, around)
             case ast.Declare(tensor, init, dims):
-                self.expression(init, bound)
+                self.expression(init, around)
                 if len(dims) != self.context.level(tensor.name).order:
                     _fault("dimensions are missing", node)
                 for dim in dims:
-                    self.extent(dim, bound)
+                    self.extent(dim, around)
                 self.scopes[tensor.name] = around
                 self.change(tensor.name, READ, UPDATE, node, around)
             case ast.Thaw(tensor):
@@ -66,10 +68,14 @@ class _Check:
                 self.change(tensor.name, UPDATE, READ, node, around)
             case _:
                 _fault("no statement", node)
+        self.bound |= dict.fromkeys(binds(node), (len(around), node))
 
-    def change(
-        self, name: str, old: str, new: str, node: ast.Node, around: tuple[Header, ...]
-    ) -> None:
+    def depth(self, name: str, around: Around) -> int | None:
+        """How deep a name is bound around a place; None if it is not."""
+        depth, header = self.bound.get(name) or (len(around), None)
+        return depth if depth < len(around) and around[depth] is header else None
+
+    def change(self, name: str, old: str, new: str, node: ast.Node, around: Around) -> None:
         """A scope goes on in a `let` within it."""
         scope = self.scopes.get(name, ())
         inside = around[len(scope) :]
@@ -79,31 +85,31 @@ class _Check:
             _fault(f"{name} is not in {old} mode", node)
         self.modes[name] = new
 
-    def extent(self, node: ast.Node, bound: Mapping[str, int]) -> None:
+    def extent(self, node: ast.Node, around: Around) -> None:
         if isinstance(node, ast.Extent):
-            self.expression(node.start, bound)
-            self.expression(node.stop, bound)
-        elif not (isinstance(node, ast.Variable) and node.name in bound):
+            self.expression(node.start, around)
+            self.expression(node.stop, around)
+        elif not isinstance(node, ast.Variable) or self.depth(node.name, around) is None:
             _fault("no extent", node)
 
-    def expression(self, node: ast.Node, bound: Mapping[str, int]) -> None:
-        known = (bound, self.context.formats, RESERVED)
+    def expression(self, node: ast.Node, around: Around) -> None:
         for n in walk(node):
             if isinstance(n, ast.Access):
-                self.access(n, bound, READ)
-            elif isinstance(n, ast.Index) and n.name not in bound:
-                _fault(f"{n.name} is not bound", node)
-            elif isinstance(n, ast.Variable) and not any(n.name in names for names in known):
-                _fault(f"{n.name} means nothing", node)
+                self.access(n, around, READ)
+            elif isinstance(n, (ast.Index, ast.Variable)) and self.depth(n.name, around) is None:
+                is_free = n.name in self.context.formats or n.name in RESERVED
+                if isinstance(n, ast.Index) or not is_free:
+                    _fault(f"{n.name} is not bound", node)
 
-    def access(self, node: ast.Access, bound: Mapping[str, int], mode: str) -> None:
+    def access(self, node: ast.Access, around: Around, mode: str) -> None:
         name = root(node.tensor)
         if name is not None and self.modes.get(name, READ) != mode:
             _fault(f"{name} is not in {mode} mode", node)
         depth = -1
         for index in reversed(node.indices):
-            if not isinstance(index, ast.Index) or index.name not in bound:
+            own = self.depth(index.name, around) if isinstance(index, ast.Index) else None
+            if own is None:
                 _fault("an index is not bare or not bound", node)
-            if bound[index.name] <= depth:
+            if own <= depth:
                 _fault("not concordant", node)
-            depth = bound[index.name]
+            depth = own
