@@ -57,13 +57,7 @@ newaxis = None
 __all__ = ["Array", "FrozenArray", "__array_api_version__", "__array_namespace_info__", "bool"]
 __all__ += ["compute", "e", "fft", "frozen", "inf", "linalg", "nan", "newaxis", "pi", "plan"]
 __all__ += ["todense"]
-__all__ += concatenation.__all__
-__all__ += creation.__all__
-__all__ += elementwise.__all__
-__all__ += indexing.__all__
-__all__ += namespace_info.__all__
-__all__ += numpy_functions.__all__
-__all__ += ordering.__all__
-__all__ += products.__all__
-__all__ += reductions.__all__
-__all__ += reshaping.__all__
+for _room in (concatenation, creation, elementwise, indexing, namespace_info, numpy_functions):
+    __all__ += _room.__all__
+for _room in (ordering, products, reductions, reshaping):
+    __all__ += _room.__all__

@@ -298,14 +298,9 @@ def _check_density(program: Program, nodes: list[Expression]) -> None:
 
 
 def bytes_of(value: Any) -> int:
-    if isinstance(value, np.ndarray):
-        return value.nbytes
-    if isinstance(value, Scalar):
-        return 8
-    if isinstance(value, (Tensor, SwizzledTensor)):
-        tensor = body_of(value)
-        return sum(array.nbytes for array in tensor.memory.arrays)
-    return value.data.nbytes + value.indices.nbytes + value.indptr.nbytes
+    """The bytes of an operand; a SciPy matrix has those of its parts."""
+    parts = [value] if hasattr(value, "nbytes") else [value.data, value.indices, value.indptr]
+    return sum([part.nbytes for part in parts])
 
 
 def todense(x: Any) -> np.ndarray:
