@@ -80,20 +80,13 @@ def _sparse_format(type: Type, order: int) -> Level:
     return nest_of([True, False] if order == 2 else [False] * order, leaf)
 
 
-def _sizes(shape: Any) -> tuple[int, ...]:
-    sizes = sizes_of(shape)
-    if any([size < 0 for size in sizes]):
-        raise ValueError(f"an array of shape {sizes}: a size is not negative")
-    return sizes
-
-
 def full(
     shape: Any, fill_value: Any, *, dtype: Any = None, device: Any = None, format: Any = None
 ) -> Array:
     """An array of one value, which stores nothing; with a `format`, an empty tensor of that format with
     this fill. Raises ValueError for a negative size, TypeError for a value that is no number,
     OverflowError for a Python integer that the type does not hold."""
-    sizes = _sizes(shape)
+    sizes = sizes_of(shape, "an array of shape")
     if isinstance(fill_value, (Array, np.ndarray)):
         fill_value = todense(fill_value)[()]
     own = type_of_value(fill_value)
@@ -169,9 +162,9 @@ def eye(
 ) -> Array:
     """A matrix with ones on its k-th diagonal (above the main one if positive), else 0; Dense over
     SparseList unless a `format` is given."""
-    n_rows, columns = _sizes((n_rows, n_rows if n_cols is None else n_cols))
+    shape = sizes_of((n_rows, n_rows if n_cols is None else n_cols), "an array of shape")
     type: Type = type_of(np.float64 if dtype is None else dtype)
     level = _sparse_format(type, 2) if format is None else format_of(format)
-    rows = np.arange(max(0, -k), max(0, min(n_rows, columns - k)))
+    rows = np.arange(max(0, -k), max(0, min(shape[0], shape[1] - k)))
     values = np.ones(len(rows), type.dtype)
-    return Array(as_expression(Tensor.from_coo(level, (n_rows, columns), [rows, rows + k], values)))
+    return Array(as_expression(Tensor.from_coo(level, shape, [rows, rows + k], values)))

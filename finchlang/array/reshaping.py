@@ -95,9 +95,7 @@ def squeeze(x: Any, /, axis: Any = None) -> lazy.Array:
 def broadcast_to(x: Any, /, shape: Any) -> lazy.Array:
     """`x` repeated along axes of size 1 and new ones in front. Raises ValueError if it does not fit."""
     arg = as_expression(x)
-    wanted = sizes_of(shape)
-    if any([size < 0 for size in wanted]):
-        raise ValueError(f"broadcast to {wanted}: a size is not negative")
+    wanted = sizes_of(shape, "broadcast to")
     if broadcast_shapes(arg.shape, wanted) != wanted:
         raise ValueError(f"{arg.shape} does not broadcast to {wanted}")
     return lazy.Array(lazy.broadcast(arg, wanted))
@@ -208,9 +206,9 @@ def reshape(x: Any, /, shape: Any, *, order: str = "C", copy: bool | None = None
     return lazy.Array(reshaped(arg, wanted))
 
 
-def sizes_of(shape: Any) -> tuple[int, ...]:
+def sizes_of(shape: Any, what: str = "") -> tuple[int, ...]:
     """A shape given as an integer or as several. Raises TypeError for a size that is no integer, ValueError
-    for one that is too large."""
+    for one that is too large, or if it is told `what` the shape is of, negative."""
     with suppress(TypeError):
         shape = (index(shape),)
     try:
@@ -219,6 +217,8 @@ def sizes_of(shape: Any) -> tuple[int, ...]:
         raise TypeError(f"sizes are integers, not {shape}") from None
     if max(found, default=0) > MOST:
         raise ValueError(f"shape {found}: an axis has 2^62 places at most")
+    if what and min(found, default=0) < 0:
+        raise ValueError(f"{what} {found}: a size is not negative")
     return found
 
 

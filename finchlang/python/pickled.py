@@ -50,7 +50,7 @@ class _Pickler(pickle.Pickler):
             return NotImplemented
         # filled in later: a function within another is among the values of its own environment
         parts = value.definition, value.scope.parent, value.parent, value.laws, value.is_staged
-        return _new_function, (), (_EVALUATOR, parts), None, None, _fill
+        return object.__new__, (FinchFunction,), (_EVALUATOR, parts), None, None, _fill
 
 
 class _Unpickler(pickle.Unpickler):
@@ -61,10 +61,6 @@ class _Unpickler(pickle.Unpickler):
 
     def persistent_load(self, key: str) -> Any:
         return self.known[key] if key in self.known else PREDEFINED[key]
-
-
-def _new_function() -> FinchFunction:
-    return FinchFunction.__new__(FinchFunction)
 
 
 def _fill(function: FinchFunction, state: Any) -> None:
