@@ -73,11 +73,10 @@ def _values_of_parts(parts: list[lazy.Expression]) -> Values:
     return unknown_values(parts[0].values.type)
 
 
-def _is_listed(node: lazy.Expression) -> bool:
+def _is_listed(part: lazy.Expression) -> bool:
     """Whether an operand is read at listed coordinates, which must not be missing: it is stored first."""
-    if isinstance(node, (lazy.Leaf, lazy.Reduce)):
-        return False
-    return isinstance(node, IndexedPart) and LISTED in node.kinds or any(map(_is_listed, node.args))
+    nodes = lazy.nodes_of(part, lazy.Reduce)
+    return any(isinstance(node, IndexedPart) and LISTED in node.kinds for node in nodes)
 
 
 def _beyond(index: Node, shift: Node, size: Node) -> Node:

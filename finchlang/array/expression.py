@@ -3,7 +3,7 @@ Array that holds one."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import reduce
 from math import prod
 from typing import Any
@@ -43,6 +43,17 @@ class Expression:
         tensor with the node, unless a class has another way."""
         to.tensor(self)
         return to.value(self, indices)
+
+
+def nodes_of(root: Expression, *ends: type[Expression]) -> Iterator[Expression]:
+    """The nodes of an expression, each once, but for arguments of these classes of nodes."""
+    seen, todo = set[Expression](), [root]
+    while todo:
+        node = todo.pop()
+        if node not in seen:
+            seen.add(node)
+            yield node
+            todo += () if isinstance(node, ends) else node.args
 
 
 class Leaf(Expression):

@@ -18,7 +18,7 @@ import numpy as np
 import finchlang.array as namespace
 from finchlang.array.compute import bytes_of, compute, dense_array, todense
 from finchlang.array.elementwise import ALIASES, by_ufunc
-from finchlang.array.expression import Array, Leaf
+from finchlang.array.expression import Array, Leaf, nodes_of
 from finchlang.array.indexing import NOT_CHANGED, getitem, setitem  # noqa: F401
 from finchlang.array.linalg import dense_operands
 from finchlang.array.operands import as_expression, expression_of
@@ -352,14 +352,8 @@ def device_of(x: Any) -> str:
 def nbytes(x: Any) -> int:
     """The bytes of the operands of a lazy array, each counted once; it has no others before it is
     computed."""
-    found: dict[int, Any] = {}
-    todo = [as_expression(x)]
-    while todo:
-        node = todo.pop()
-        if isinstance(node, Leaf):
-            found[id(node.value)] = node.value
-        todo += node.args
-    return sum(map(bytes_of, found.values()))
+    leaves = [node for node in nodes_of(as_expression(x)) if isinstance(node, Leaf)]
+    return sum(map(bytes_of, {id(leaf.value): leaf.value for leaf in leaves}.values()))
 
 
 def sizeof(x: Any) -> int:

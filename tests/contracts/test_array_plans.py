@@ -113,6 +113,12 @@ def test_what_is_shared_is_computed_once() -> None:
     for _ in range(30):
         many = many + many
     np.testing.assert_array_equal(many.todense(), A * 2**30)
+    assert many.nbytes == TENSOR.nbytes  # of expressions, too, shared parts are walked once
+    np.testing.assert_array_equal(xp.concat([many, many + 0.5]).todense()[6:], A * 2**30 + 0.5)
+    turned = signs = xp.sign(RING)
+    for _ in range(30):
+        turned = turned.T * turned.T
+    assert float(xp.sum(turned)) == float(xp.sum(signs))
 
 
 @pytest.mark.parametrize(("made", "format", "stored"), rows_of("plan_rows.txt", "stored"))

@@ -188,9 +188,8 @@ STANDS_IN = {"float": -1.0737418240000001e-97, "int": -(2**61) - 12345, "uint": 
 
 def _is_of_numbers(node: lazy.Expression | None) -> bool:
     """Whether a rest is the fill that is known for it: the sum of another array is not."""
-    if isinstance(node, (lazy.Map, lazy.View)):
-        return all(map(_is_of_numbers, node.args))
-    return isinstance(node, (lazy.NumberOperand, lazy.Constant))
+    kinds = lazy.Map, lazy.View, lazy.NumberOperand, lazy.Constant
+    return node is not None and all(isinstance(n, kinds) for n in lazy.nodes_of(node))
 
 
 def with_numbers(planner: Planner, node: lazy.Map, is_dense: bool) -> tuple[lazy.Expression, bool]:

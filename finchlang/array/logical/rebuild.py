@@ -61,11 +61,13 @@ class LogicalPlanner:
         self.told: dict[int, Described] = {}  # by the number of the node that was made
 
     def uses_in(self, roots: Sequence[int]) -> Counter[int]:
-        """How often each node is used, of results and of what they are made of."""
+        """How often each node is used, of results and of what they are made of; what a view shows, as often
+        as that is."""
         uses = Counter(roots)
         for number in reversed(range(len(self.graph.nodes))):
-            if uses[number]:
-                uses.update(map(self.number, self.graph.nodes[number].args))
+            node, times = self.graph.nodes[number], uses[number]
+            for arg in node.args if times else ():
+                uses[self.number(arg)] += times if type(node) is lazy.View else 1
         return uses
 
     def shared(self, results: Sequence[int]) -> set[int]:
