@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 from finchlang.base.errors import FinchError
@@ -73,10 +74,16 @@ class ResidualHost(Host):
             hint = "store an inner shape operator or a term in a tensor first, in a loop of its own"
             raise FinchError("resource", message, hint=hint)
 
-    def _record(self, body: Callable[[], object]) -> ir.Code:
+    @contextmanager
+    def _recorded(self) -> Iterator[list[ir.Stmt]]:
         self._blocks.append([])
-        body()
-        return ir.Code(tuple(self._blocks.pop()))
+        yield self._blocks[-1]
+        self._blocks.pop()
+
+    def _record(self, body: Callable[[], object]) -> ir.Code:
+        with self._recorded() as statements:
+            body()
+        return ir.Code(tuple(statements))
 
     def block(self, body: Body, *variables: ir.Var) -> ir.Code:
         self._passing.update(variables)
@@ -88,13 +95,12 @@ class ResidualHost(Host):
         return cell
 
     def loop(self, condition: Callable[[], ir.Expr], body: Body, is_endless: bool = False) -> None:
-        tests: list[ir.Expr] = []
-        test = self._record(lambda: tests.append(condition()))
-        if isinstance(tests[0], ir.Const) and not tests[0].value:
-            for statement in test.statements:
-                self.do(statement)
-            return
-        self.do(ir.WhileLoop(test, tests[0], self._record(body), is_endless))
+        with self._recorded() as test:
+            holds = condition()
+        if not isinstance(holds, ir.Const) or holds.value:
+            test = [ir.WhileLoop(ir.Code(tuple(test)), holds, self._record(body), is_endless)]
+        for statement in test:
+            self.do(statement)
 
     def apart(self, body: Body) -> None:
         around = self._shared, self._base

@@ -253,9 +253,8 @@ class _Checker:
 
     def given(self, variable: ir.Var, *arms: ir.Code) -> None:
         for last in (arm.statements[-1] if arm.statements else None for arm in arms):
-            if not isinstance(last, (ir.Give, ir.Fail)) or (
-                isinstance(last, ir.Give) and last.target is not variable
-            ):
+            is_given = isinstance(last, ir.Give) and last.target is variable
+            if not (is_given or isinstance(last, ir.Fail)):
                 self.fail(f"an arm does not give {variable}")
         self.bind(variable, variable.type)
 

@@ -52,12 +52,6 @@ class WritingHost(ResidualHost):
             yield variable
         self.do(ir.ForLoop(variable, start, stop, ir.Code(tuple(body))))
 
-    @contextmanager
-    def _recorded(self) -> Iterator[list[ir.Stmt]]:
-        self._blocks.append([])
-        yield self._blocks[-1]
-        self._blocks.pop()
-
     def update(self, cell: ir.Cell, name: str, value: ir.Expr | int) -> None:
         """`cell` = the operation `name` on its content and `value`."""
         new = value if isinstance(value, ir.Expr) else code.const(value)
