@@ -28,10 +28,21 @@ def with_undo_log(residual: ir.Residual) -> tuple[ir.Residual, UndoLog]:
     if not chosen:
         return residual, UndoLog()
     grown = {s.buffer for s in rewriting.walk(residual.body) if isinstance(s, ir.Grow)}
+    buffers, inputs = list(residual.buffers), list(residual.inputs)
     epoch = ir.Var("epoch", UInt8)
-    writers = {array: _LogWriter(array, epoch, array in grown) for array in chosen}
-    inputs = (*residual.inputs, epoch, *(w.size for w in writers.values() if w.size is not None))
-    buffers = (*residual.buffers, *(buffer for w in writers.values() for buffer in w.buffers))
+    inputs.append(epoch)
+    writers: dict[ir.Buffer, _LogWriter] = {}
+    logs = []
+    for array in chosen:
+        writer = writers[array] = _LogWriter(array, epoch, array in grown)
+        number = len(buffers)
+        buffers += [writer.touched, writer.at, writer.was]
+        size = None
+        if writer.size is not None:
+            size = len(inputs)
+            inputs.append(writer.size)
+        numbers = number, number + 1, number + 2
+        logs.append(Log(residual.buffers.index(array), *numbers, size))
 
     def noted(statement: ir.Stmt) -> list[ir.Stmt]:
         if isinstance(statement, (ir.Store, ir.Fill)) and statement.buffer in writers:
@@ -40,9 +51,8 @@ def with_undo_log(residual: ir.Residual) -> tuple[ir.Residual, UndoLog]:
 
     empty: list[ir.Stmt] = [ir.Store(writer.at, ZERO, ZERO) for writer in writers.values()]
     body = ir.Code((*empty, *rewriting.rewrite(residual.body, noted).statements))
-    result = replace(residual, buffers=buffers, inputs=inputs, body=body)
-    logs = [w.log(buffers, inputs) for w in writers.values()]
-    return result, UndoLog(tuple(logs), inputs.index(epoch))
+    result = replace(residual, buffers=tuple(buffers), inputs=tuple(inputs), body=body)
+    return result, UndoLog(tuple(logs), len(residual.inputs))
 
 
 class _LogWriter:
@@ -50,13 +60,7 @@ class _LogWriter:
         self.array, self.epoch = array, epoch
         self.touched = ir.Buffer(f"{array}_touched", UInt8)
         self.at, self.was = ir.Buffer(f"{array}_at", Int64), ir.Buffer(f"{array}_was", array.type)
-        self.buffers = self.touched, self.at, self.was
         self.size = ir.Var(f"{array}_size", Int64) if grows else None
-
-    def log(self, buffers: tuple[ir.Buffer, ...], inputs: tuple[ir.Var, ...]) -> Log:
-        size = None if self.size is None else inputs.index(self.size)
-        array, touched, at, was = map(buffers.index, (self.array, *self.buffers))
-        return Log(array, touched, at, was, size)
 
     def before(self, statement: ir.Store | ir.Fill) -> tuple[ir.Stmt, ...]:
         host = WritingHost()
