@@ -206,10 +206,10 @@ class Stored:
     """A stepper as a cursor over sorted storage, for the rule Meet: positions start..stop - 1 have an
     entry each, in order, and `fill` is the payload between them (None if there is no gap).
 
-    `at` holds the stepper's position, which is at least `least`, if that is known. `locate(host, q, i)` is
-    the first position from q on whose entry ends at or after coordinate i. `entry(host, q)` is the entry
-    at q. If `are_points` all entries are points, with different coordinates if `are_distinct`. `listed`:
-    the buffer that has the coordinates of points, if one has, and the number to be added to them.
+    `at` holds the stepper's position. `locate(host, q, i)` is the first position from q on whose entry
+    ends at or after coordinate i. `entry(host, q)` is the entry at q. If `are_points` all entries are
+    points, with different coordinates if `are_distinct`. `listed`: the buffer that has the coordinates of
+    points, if one has, and the number to be added to them.
     """
 
     start: Expr
@@ -221,11 +221,10 @@ class Stored:
     are_points: bool = False
     are_distinct: bool = True
     listed: tuple[Buffer, Expr] | None = None
-    least: Expr | None = None
 
     def here(self, host: Host) -> Expr:
         """The stepper's position."""
-        return host.get(self.at, lower=self.least)
+        return host.get(self.at, lower=self.start)
 
     def go(self, host: Host, q: Expr) -> None:
         """Move the stepper to a position."""

@@ -169,7 +169,7 @@ class Product:
                 return self.at(host, j, lambda host: at(host, j))
 
             own = ONE, add(self.count, 1), None, host.cell(ONE, "j")
-            known = lp.Stored(*own, lambda host, q, k: self.above(k), region, least=ONE)
+            known = lp.Stored(*own, lambda host, q, k: self.above(k), region)
             return lp.Blocks(
                 seek=lambda host, k: known.go(host, self.above(k)),
                 stride=lambda host: self.up_to(known.here(host)),
