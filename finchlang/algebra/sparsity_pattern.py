@@ -18,17 +18,8 @@ from finchlang.algebra.simplify import simplify
 from finchlang.base.errors import FinchError, Note
 from finchlang.base.records import record
 from finchlang.levels.level import Level
+from finchlang.operators import operator_table as table
 from finchlang.operators.operator import Space
-from finchlang.operators.operator_table import (
-    AND,
-    DIFFERS,
-    EQUAL,
-    NOT,
-    OR,
-    literal_type,
-    operator,
-    row_of,
-)
 from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.types import Bool, Type
 from finchlang.text.print import pretty
@@ -118,14 +109,14 @@ class Spaces:
         return [space for call in calls if (space := self._space(call)) is not None]
 
     def _space(self, call: ast.Call) -> Space | None:
-        space = row_of(call).space
+        space = table.row_of(call).space
         types = [type_of(arg) for arg in call.args]
         known = tuple(t for t in types if t is not None)
         return space if space and len(known) == len(types) and space.holds(known) else None
 
     def region(self, node: ast.Node) -> ast.Node:
         """A condition that holds wherever an expression differs from its fill (section 5.2)."""
-        row = operator(node.op) if isinstance(node, ast.Call) else None
+        row = table.operator(node.op) if isinstance(node, ast.Call) else None
         if row is None or row.lazy_missing or not isinstance(node, ast.Call):
             return self.differs(node)
         if type_of(node) == Bool and all(space.is_exact for space in self._stating(node)):
@@ -185,7 +176,7 @@ def condition(
             return own[is_exact] if own is not None else _FALSE if is_exact else None
         case ast.Call(_, (one,)):
             inner = condition(one, names, not is_exact)
-            return inner and ast.Call(NOT, (inner,))
+            return inner and ast.Call(table.NOT, (inner,))
         case ast.Call(op, parts):
             found = [p for p in (condition(x, names, is_exact) for x in parts) if p is not None]
             return reduce(_both if op == ast.Variable("&") else _either, found) if found else None
@@ -195,18 +186,18 @@ def condition(
 def differs_from(node: ast.Node, fill: ast.Literal) -> ast.Node:
     """The condition that an expression is not this value."""
     if type_of(node) == Bool:
-        return ast.Call(NOT, (node,)) if fill.value else node
+        return ast.Call(table.NOT, (node,)) if fill.value else node
     if fill.value != fill.value:  # NaN is not equal to itself
-        return ast.Call(EQUAL, (node, node))
-    return ast.Call(DIFFERS, (node, fill))
+        return ast.Call(table.EQUAL, (node, node))
+    return ast.Call(table.DIFFERS, (node, fill))
 
 
 def _both(a: ast.Node, b: ast.Node) -> ast.Node:
-    return ast.Call(AND, (a, b))
+    return ast.Call(table.AND, (a, b))
 
 
 def _either(a: ast.Node, b: ast.Node) -> ast.Node:
-    return b if a is _FALSE else ast.Call(OR, (a, b))
+    return b if a is _FALSE else ast.Call(table.OR, (a, b))
 
 
 def _is(node: ast.Node, value: bool) -> bool:
@@ -244,7 +235,7 @@ def wrong_fills(program: ast.Node, formats: Formats, shown: Mapping[str, str]) -
             continue
         assert isinstance(level, Level)
         reads = any(spaces.fill(n) for n in trees.find_all(assign.value, ast.Access))
-        if not reads or not isinstance(value, ast.Literal) or literal_type(value) is None:
+        if not reads or not isinstance(value, ast.Literal) or table.literal_type(value) is None:
             continue
         if has_gaps(level) and not is_value(level.fill, value.value, level.element_type):
             own = _shown(level.fill)
@@ -274,7 +265,7 @@ def inferred_fill(program: ast.Node, formats: Formats, declared: ast.Declare) ->
     for assign, value, _ in results(program, Spaces(formats)):
         if root(assign.target.tensor) != name:
             continue
-        identity = None if is_plain(assign.op) else row_of(assign).identity
+        identity = None if is_plain(assign.op) else table.row_of(assign).identity
         if identity is not None and (unit := identity.value(type)) is not None:
             value = ast.Literal(type.wrap(unit), type.name)
         if ast.is_missing(value):
@@ -299,7 +290,9 @@ def _varying(name: str, value: ast.Node, assign: ast.Assign) -> FinchError:
         ast.Index: "differs from place to place",
         ast.Variable: "is a number that is known at the call only",
     }
-    culprit = next((n for n in trees.walk(value) if type(n) in whys and operator(n) is None), value)
+    culprit = next(
+        (n for n in trees.walk(value) if type(n) in whys and table.operator(n) is None), value
+    )
     what = pretty(culprit.tensor if isinstance(culprit, ast.Access) else culprit)
     why = whys.get(type(culprit), "is not the same everywhere")
     message = f"`{name} .= _` finds no fill for where nothing is stored: `{what}` {why}"

@@ -17,15 +17,7 @@ from finchlang.host.interface import Host, fail_unless
 from finchlang.host.recording import ResidualHost
 from finchlang.levels.level import Fiber, Level, Storage
 from finchlang.levels.positions import positions
-from finchlang.operators.body_rules import (
-    EXPRESSIONS,
-    STATEMENTS,
-    BodyNames,
-    BodyState,
-    FunctionBody,
-    evaluate,
-    perform,
-)
+from finchlang.operators import body_rules
 from finchlang.operators.operator_table import operator
 from finchlang.operators.staged_body import StagedOperator, may_be_unset
 from finchlang.rules import table
@@ -56,7 +48,7 @@ class KernelToRun:
 
 
 @dataclass(eq=False)
-class UnitBody(FunctionBody):
+class UnitBody(body_rules.FunctionBody):
     """What is static of a unit while it runs: the `formats` of its slots and their memory (`slots`), the
     slots of arrays that cannot take another size (`fixed`), its `kernels` and the rules that run these, and
     a cell for each slot with the number of the tensor that it holds (`homes`). Where types are found there
@@ -76,7 +68,7 @@ class UnitBody(FunctionBody):
 
 
 def body_of(
-    unit: loop_ir.Unit, names: BodyNames, formats: Mapping[str, Any], **more: Any
+    unit: loop_ir.Unit, names: body_rules.BodyNames, formats: Mapping[str, Any], **more: Any
 ) -> UnitBody:
     """What is static of a unit; what it hands back is in cells."""
     row = operator(Operation("loop", unit.numbers, ast.Script((unit.body,))))
@@ -98,18 +90,18 @@ def run_unit(
     values = dict(zip(unit.numbers, args, strict=True))
     body.make_cells(host, values)
     mark, limit = host.cell(ZERO, "mark"), args[0] if unit.is_loop else None
-    Machine(rules, tracer).run(unit.body, BodyState(host, body, values, mark, limit))
+    Machine(rules, tracer).run(unit.body, body_rules.BodyState(host, body, values, mark, limit))
 
 
 def types_of(
-    unit: loop_ir.Unit, formats: Mapping[str, Any], names: BodyNames | None = None
+    unit: loop_ir.Unit, formats: Mapping[str, Any], names: body_rules.BodyNames | None = None
 ) -> tuple[dict[str, Type], Kernels]:
     """The types of all numbers that a unit assigns, which `names` has also if it fails, and of those of its
     kernels, given the types of its arguments and the levels of its slots. Raises FinchError "type"
     for a name that has two types, or may have no value where it is used."""
     check_values(unit.body, unit.numbers, may_be_unset)
     args: list[ir.Expr] = [ir.Var(name, formats[name]) for name in unit.numbers]
-    body = body_of(unit, names or BodyNames(), formats)
+    body = body_of(unit, names or body_rules.BodyNames(), formats)
     run_unit(unit, body, ResidualHost(), args, UNIT_RULES)
     return body.names.types, body.found
 
@@ -118,14 +110,16 @@ def types_of(
 
 
 @rule("Kernel", says="The kernel runs.")
-def kernel(machine: Machine, term: ast.Node, state: BodyState) -> Step | None:
+def kernel(machine: Machine, term: ast.Node, state: body_rules.BodyState) -> Step | None:
     """⟨numbers, s⟩ ⇒ n..., ⟨program[n...], kernel(s)⟩ → kernel(s')  ⟹  ⟨@finch program, s⟩ → s'
 
     The kernel's rules run it, in the memory of its slots."""
     if not isinstance(term, loop_ir.RunKernel):
         return None
     host, unit = state.host, state.body
-    numbers = {own: host.let(evaluate(machine, expr, state), own) for own, expr in term.numbers}
+    numbers = {
+        own: host.let(body_rules.evaluate(machine, expr, state), own) for own, expr in term.numbers
+    }
     if not term.is_own:  # numbers of the script are data, also where they are known
         known = {own: expr for own, expr in numbers.items() if isinstance(expr, ir.Const)}
         numbers |= {own: host.get(host.cell(expr, own)) for own, expr in known.items()}
@@ -157,7 +151,7 @@ def drop(_: State) -> None:
 
 
 @rule("Make", says="A new tensor is made.")
-def make(machine: Machine, term: ast.Node, state: BodyState) -> Step | None:
+def make(machine: Machine, term: ast.Node, state: body_rules.BodyState) -> Step | None:
     """⟨sizes, s⟩ ⇒ n..., 0 ≤ n, ⟨declare, s⟩ → s'  ⟹  ⟨slot = Tensor(format, sizes...), s⟩ → s'
 
     A tensor that was given to the unit, and is in the slot, goes to where it rests before."""
@@ -166,19 +160,19 @@ def make(machine: Machine, term: ast.Node, state: BodyState) -> Step | None:
     host, unit = state.host, state.body
     message = f"a size must be in 0..{MAX_DIMENSION}, not {{}}"
     for size in term.sizes:
-        found = evaluate(machine, size, state)
+        found = body_rules.evaluate(machine, size, state)
         fits = op("and", compare("le", ZERO, found), compare("le", found, MAX_DIMENSION))
         fail_unless(host, fits, "dimension", message, (found,), term.span)
     numbers = {name: number for number, name in enumerate(unit.slots)}
     for given, rest in term.rests if unit.slots else ():
         is_here = compare("eq", host.get(unit.homes[term.slot]), numbers[given])
         move = loop_ir.ExchangeSlots(term.slot, rest, span=term.span)
-        host.branch(is_here, partial(perform, machine, move, state))
+        host.branch(is_here, partial(body_rules.perform, machine, move, state))
     return term.declare, state
 
 
 @rule("Exchange", says="Two tensors change places.")
-def exchange(machine: Machine, term: ast.Node, state: BodyState) -> Step | None:
+def exchange(machine: Machine, term: ast.Node, state: body_rules.BodyState) -> Step | None:
     """⟨a, b = b, a, s⟩ → s[a ↦ s(b), b ↦ s(a)]: memory, counters, sizes and homes of two slots"""
     if not isinstance(term, loop_ir.ExchangeSlots):
         return None
@@ -197,7 +191,7 @@ def exchange(machine: Machine, term: ast.Node, state: BodyState) -> Step | None:
 
 
 @rule("Fail", says="The program stops with an error.")
-def fail(machine: Machine, term: ast.Node, state: BodyState) -> Step | None:
+def fail(machine: Machine, term: ast.Node, state: body_rules.BodyState) -> Step | None:
     """⟨error(message), s⟩ → error"""
     if not isinstance(term, loop_ir.RaiseError):
         return None
@@ -207,7 +201,7 @@ def fail(machine: Machine, term: ast.Node, state: BodyState) -> Step | None:
 
 
 #: no two apply to the same term; what is on numbers comes last, with what is an expression alone
-UNIT_RULES: tuple[Rule, ...] = (kernel, make, exchange, fail, *STATEMENTS)
+UNIT_RULES: tuple[Rule, ...] = (kernel, make, exchange, fail, *body_rules.STATEMENTS)
 #: all rules, of units and of kernels; those for expressions on numbers are called as the kernels' are
 ALL = (*UNIT_RULES, *table.ALL)
 
@@ -216,12 +210,14 @@ ALL = (*UNIT_RULES, *table.ALL)
 
 
 @rule("Entry", says="The entry is read.")
-def entry(machine: Machine, term: loop_ir.ScalarValue, state: BodyState, given: ir.Expr) -> ir.Expr:
+def entry(
+    machine: Machine, term: loop_ir.ScalarValue, state: body_rules.BodyState, given: ir.Expr
+) -> ir.Expr:
     """⟨x[], s⟩ → s(x); an entry that a kernel reads is in a scalar of its own"""
     unit, before = state.body, term.before
     level: Level = unit.formats[term.slot]
     if before is not None:
-        state.host.branch(given, partial(perform, machine, before, state))
+        state.host.branch(given, partial(body_rules.perform, machine, before, state))
     if not unit.slots:
         return ir.Var(term.slot, level.element_type)
     found: Any = level.read(state.host, unit.slots[term.slot].fiber)
@@ -231,7 +227,9 @@ def entry(machine: Machine, term: loop_ir.ScalarValue, state: BodyState, given: 
 
 
 @rule("Size", says="The size of the tensor is read.")
-def size(machine: Machine, term: loop_ir.SlotSize, state: BodyState, given: ir.Expr) -> ir.Expr:
+def size(
+    machine: Machine, term: loop_ir.SlotSize, state: body_rules.BodyState, given: ir.Expr
+) -> ir.Expr:
     """⟨size(x, mode), s⟩ → n of s(x)"""
     if not state.body.slots:
         return ir.Var(term.slot, Int64)
@@ -243,7 +241,7 @@ def size(machine: Machine, term: loop_ir.SlotSize, state: BodyState, given: ir.E
 
 @rule("Stored", says="The stored positions are counted.")
 def stored(
-    machine: Machine, term: loop_ir.StoredCount, state: BodyState, given: ir.Expr
+    machine: Machine, term: loop_ir.StoredCount, state: body_rules.BodyState, given: ir.Expr
 ) -> ir.Expr:
     """⟨countstored(x), s⟩ → how many positions s(x) has"""
     if not state.body.slots:
@@ -253,7 +251,7 @@ def stored(
 
 
 UNIT_EXPRESSIONS: dict[type, Rule] = {
-    **EXPRESSIONS,
+    **body_rules.EXPRESSIONS,
     loop_ir.ScalarValue: entry,
     loop_ir.SlotSize: size,
     loop_ir.StoredCount: stored,

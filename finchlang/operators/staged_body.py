@@ -20,17 +20,7 @@ from finchlang.host.executing import ExecutingHost
 from finchlang.host.interface import Host, fail_unless
 from finchlang.host.ir import Cell, Const, Expr, Var
 from finchlang.host.recording import ResidualHost
-from finchlang.operators.body_rules import (
-    RESULT,
-    STATEMENTS,
-    BodyNames,
-    BodyState,
-    FunctionBody,
-    Lookup,
-    any_of,
-    evaluate,
-    perform,
-)
+from finchlang.operators import body_rules
 from finchlang.operators.build import Build
 from finchlang.operators.operator import Operator
 from finchlang.syntax import nodes as ast, traversal as trees
@@ -54,8 +44,8 @@ class StagedOperator(Operator):
 
     build: Build = _not_built
     node: Operation = field(kw_only=True)
-    lookup: Lookup = field(kw_only=True)
-    known_names: dict[tuple[Type, ...], BodyNames] = field(default_factory=dict)
+    lookup: body_rules.Lookup = field(kw_only=True)
+    known_names: dict[tuple[Type, ...], body_rules.BodyNames] = field(default_factory=dict)
     #: the types taken for those of results while these are found, by a thread, for its own use
     guesses: dict[tuple[int, tuple[Type, ...]], Type] = field(default_factory=dict)
     is_staged = True
@@ -83,7 +73,7 @@ class StagedOperator(Operator):
         fixed = {n for n in once if given.count(n) == 1 and n not in self.node.parameters}
         return {*given} - fixed
 
-    def names(self, types: tuple[Type, ...]) -> BodyNames:
+    def names(self, types: tuple[Type, ...]) -> body_rules.BodyNames:
         """The types of names for arguments of these types. Raises FinchError "type"."""
         if types not in self.known_names:
             check_values(self.node.body, self.node.parameters, may_be_unset)
@@ -91,15 +81,15 @@ class StagedOperator(Operator):
             self.known_names[types] = found
         return self.known_names[types]
 
-    def found_names(self, types: tuple[Type, ...]) -> BodyNames:
-        names = BodyNames()
+    def found_names(self, types: tuple[Type, ...]) -> body_rules.BodyNames:
+        names = body_rules.BodyNames()
         args = [Var(n, t) for n, t in zip(self.node.parameters, types, strict=True)]
         host = ResidualHost()
         host.is_exact = True  # functions that are called have their code once
-        names.types[RESULT] = self.run(host, args, names, True).type
+        names.types[body_rules.RESULT] = self.run(host, args, names, True).type
         return names
 
-    def with_guess(self, types: tuple[Type, ...]) -> BodyNames:
+    def with_guess(self, types: tuple[Type, ...]) -> body_rules.BodyNames:
         """The types of names of a function that calls itself: those with which the result has the type that
         was taken for it. Where the function ends there is one such type."""
         first: FinchError | None = None
@@ -107,7 +97,7 @@ class StagedOperator(Operator):
             self.guesses[get_ident(), types] = guess
             try:
                 found = self.found_names(types)
-                if found.types[RESULT] == guess:
+                if found.types[body_rules.RESULT] == guess:
                     return found
             except FinchError as error:
                 first = first or error
@@ -116,7 +106,7 @@ class StagedOperator(Operator):
         raise first or FinchError("type", f"`{self.name}` has no one type of result")
 
     def result_type(self, types: tuple[Type, ...]) -> Type:
-        return self.names(types).types[RESULT]
+        return self.names(types).types[body_rules.RESULT]
 
     def applied(
         self, args: Sequence[Expr], host: Host, span: Span | None, given: Expr = TRUE
@@ -132,10 +122,15 @@ class StagedOperator(Operator):
         return self.run(host, args, names, given=given)
 
     def shared(
-        self, host: Host, args: list[Expr], names: BodyNames, span: Span | None, given: Expr
+        self,
+        host: Host,
+        args: list[Expr],
+        names: body_rules.BodyNames,
+        span: Span | None,
+        given: Expr,
     ) -> Expr:
         """As `run`, in a procedure for all calls with arguments of these types."""
-        result = host.cell(any_of(names.types[RESULT]), "result")
+        result = host.cell(body_rules.any_of(names.types[body_rules.RESULT]), "result")
         count, depth = len(args), host.depth
         inner = add(depth, 1) if self.is_recursive else depth
 
@@ -159,17 +154,19 @@ class StagedOperator(Operator):
         self,
         host: Host,
         args: Sequence[Expr],
-        names: BodyNames,
+        names: body_rules.BodyNames,
         is_first: bool = False,
         given: Expr = TRUE,
     ) -> Expr:
         """Run the body by the rules for its statements; the first time to find the types of names, which
         takes a host that records: it goes through all arms in order."""
-        node, machine = self.node, Machine(STATEMENTS)
-        body = FunctionBody(node.name, node.parameters, self.changing, self.row_of, names)
-        state = BodyState(host, body, dict(zip(node.parameters, args, strict=True)))
+        node, machine = self.node, Machine(body_rules.STATEMENTS)
+        body = body_rules.FunctionBody(
+            node.name, node.parameters, self.changing, self.row_of, names
+        )
+        state = body_rules.BodyState(host, body, dict(zip(node.parameters, args, strict=True)))
         if not isinstance(node.body, ast.Script):
-            return evaluate(machine, node.body, state, given)
+            return body_rules.evaluate(machine, node.body, state, given)
         if is_first or names.is_marked:
             state = replace(state, mark=host.cell(ZERO, "mark"))
         if not is_first:
@@ -177,11 +174,13 @@ class StagedOperator(Operator):
         if not is_first and self.returns_last and given is TRUE:
             *before, last = node.body.statements
             after = machine.run(ast.Script(tuple(before)), state)
-            return evaluate(machine, last.value, after)  # type: ignore[attr-defined]
+            return body_rules.evaluate(machine, last.value, after)  # type: ignore[attr-defined]
         if not is_first:
-            body.cells[RESULT] = host.cell(any_of(names.types[RESULT]), "result")
-        host.branch(given, partial(perform, machine, node.body, state))
-        return host.get(body.cells[RESULT])
+            body.cells[body_rules.RESULT] = host.cell(
+                body_rules.any_of(names.types[body_rules.RESULT]), "result"
+            )
+        host.branch(given, partial(body_rules.perform, machine, node.body, state))
+        return host.get(body.cells[body_rules.RESULT])
 
     def folded(self, args: Sequence[Const]) -> Const | None:
         """The result for constants; None if there is none, or finding it takes too many steps."""

@@ -20,19 +20,9 @@ from finchlang.calls.environment import Environment, Scope
 from finchlang.calls.kernel import UnitKernel
 from finchlang.calls.runner import UNITS, Runner
 from finchlang.operators.operator_table import Operator
+from finchlang.script import unit_names
 from finchlang.script.evaluate_expressions import Leave
 from finchlang.script.functions import FinchFunction, reached
-from finchlang.script.unit_names import (
-    ABSENT,
-    MAPPED,
-    RETURNED,
-    GivenName,
-    NotStaged,
-    SlotName,
-    Static,
-    UnitNames,
-    entry_names,
-)
 from finchlang.script.values import Builtin, FinchRange, columns, entries
 from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.types import PairType, Type
@@ -67,10 +57,10 @@ class Variant:
 
     #: names whose values are arguments of the unit, tensors first, and the formats of these; those that
     #: are to mean the same as before; and those that may have another value afterwards
-    taken: list[GivenName] = field(default_factory=list)
+    taken: list[unit_names.GivenName] = field(default_factory=list)
     formats: list[Any] = field(default_factory=list)
-    known: list[GivenName] = field(default_factory=list)
-    changed: list[GivenName] = field(default_factory=list)
+    known: list[unit_names.GivenName] = field(default_factory=list)
+    changed: list[unit_names.GivenName] = field(default_factory=list)
     unbound: frozenset[str] = frozenset()  # names that the file or prompt may not bind
     uses: list[tuple[dict[str, Any], str, Any]] = field(default_factory=list)  # as of UnitNames
     step: int | None = 1  # of a range, None for any
@@ -88,7 +78,9 @@ class Variant:
         for given in self.known:
             value, meaning = given.where(environment).get(given.name), given.meaning
             if value is not meaning.value and (
-                value is None or meaning is ABSENT or not meaning.is_same(type(meaning)(value))
+                value is None
+                or meaning is unit_names.ABSENT
+                or not meaning.is_same(type(meaning)(value))
             ):
                 return None
         bound = [given.where(environment).get(given.name) for given in self.taken]
@@ -110,14 +102,16 @@ class Variant:
         own += [argument[args.VALUE] for argument in arguments[count:]]
         return arguments[:count], own
 
-    def take(self, names: UnitNames) -> None:
+    def take(self, names: unit_names.UnitNames) -> None:
         """Have what a unit is given looked at."""
         found, self.uses = names.told(), names.uses
-        slots = [given for given in found if isinstance(given.meaning, SlotName)]
+        slots = [given for given in found if isinstance(given.meaning, unit_names.SlotName)]
         self.taken = slots + [given for given in found if isinstance(given.meaning, ast.Variable)]
         self.formats = [names.formats[given.meaning.name] for given in self.taken]
         others = [g for g in found if g not in self.taken and g.key not in names.own]
-        self.known = [given for given in others if given.meaning is not ABSENT or given.is_local]
+        self.known = [
+            given for given in others if given.meaning is not unit_names.ABSENT or given.is_local
+        ]
         self.unbound = frozenset(given.name for given in others if given not in self.known)
         self.changed = [given for given in found if given.result]
 
@@ -298,7 +292,7 @@ class StagedLoops:
         known, span, around = function, None, Environment()
         names = tuple([f"entry {k}" for k in range(len(values))])
         given = tuple(map(ast.Variable, names))
-        value: ast.Node = ast.Call(ast.Variable(MAPPED), given)
+        value: ast.Node = ast.Call(ast.Variable(unit_names.MAPPED), given)
         if isinstance(function, FinchFunction):
             known = definition = function.definition
             is_plain = function.is_staged and not (definition.types or definition.defaults)
@@ -313,7 +307,9 @@ class StagedLoops:
         if loop is None:
             loop = replace(collecting(value, (names,), None, span), kept=known)
             keep(self.maps, id(known), loop, KNOWN)
-        within = Environment(Scope(around.scope, (MAPPED,)), around, {MAPPED: function})
+        within = Environment(
+            Scope(around.scope, (unit_names.MAPPED,)), around, {unit_names.MAPPED: function}
+        )
         source = values[0] if len(values) == 1 else [*zip(*map(entries, values), strict=True)]
         return self.collected(loop, within, [source])
 
@@ -380,19 +376,21 @@ class StagedLoops:
         variant = Variant(step=step)
         try:
             for _ in range(PATIENCE):
-                names = UnitNames(environment)
+                names = unit_names.UnitNames(environment)
                 units = Units(names, self.evaluate, self.choices, operation, loop.types)
                 unit = replace(units.unit(loop.node, variant.step), span=loop.node.span)
                 if units.collected and (found := types_collected(unit, units)) != units.types:
                     loop.types = found
-                    names.errors.append(NotStaged("types of values change", loop.node.span))
+                    names.errors.append(
+                        unit_names.NotStaged("types of values change", loop.node.span)
+                    )
                 else:
                     break
             for error in names.errors:
                 raise error
             kernel = UnitKernel(unit, units.names.formats, *self.choices)
             if isinstance(loop.node, ast.Comprehension) and kernel.written:
-                raise NotStaged("it changes other tensors", loop.node.span)
+                raise unit_names.NotStaged("it changes other tensors", loop.node.span)
             variant.take(units.names)
             arguments = variant.arguments(environment)
             if arguments is not None and not why_not(kernel, arguments):
@@ -402,7 +400,7 @@ class StagedLoops:
         except FinchError as refusal:  # an error is what the loop itself will find
             if refusal.kind == "interrupted":
                 raise
-            if isinstance(refusal, NotStaged) and refusal.is_late:
+            if isinstance(refusal, unit_names.NotStaged) and refusal.is_late:
                 loop.late += 1
                 if not isinstance(loop.node, ast.Function) and loop.late <= PATIENCE:
                     return False
@@ -410,7 +408,7 @@ class StagedLoops:
         except Exception as error:  # a fault of staging is none of the loop
             if os.environ.get("FINCH_CHECK") == "1" or not _is_ours(error):
                 raise
-            variant.refusal = NotStaged(f"{type(error).__name__}: {error}", None)
+            variant.refusal = unit_names.NotStaged(f"{type(error).__name__}: {error}", None)
         variant.take(units.names)  # also what a refusal was due to
         loop.variants.insert(0, variant)
         loop.made += 1
@@ -440,7 +438,7 @@ class StagedLoops:
             for name in variant.changed:
                 if name.result in found and found.get(name.flag, True):
                     name.where(environment)[name.name] = found[name.result]
-            if variant.leave is not None and found.get(RETURNED):
+            if variant.leave is not None and found.get(unit_names.RETURNED):
                 node, tell = variant.leave
                 return Leave(node, tell(found))
             return done
@@ -456,7 +454,7 @@ def count_of(value: Any) -> int | None:
 
 def holding(parts: list[Any], environment: Environment) -> Environment:
     """An environment with names for entries of arrays, which scripts cannot have."""
-    hidden: dict[str, Any] = dict(zip(entry_names(len(parts)), parts, strict=True))
+    hidden: dict[str, Any] = dict(zip(unit_names.entry_names(len(parts)), parts, strict=True))
     return Environment(Scope(environment.scope, hidden), environment, hidden)
 
 
@@ -464,7 +462,10 @@ def collecting(
     value: ast.Node, names: Sequence[tuple[str, ...]], condition: ast.Node | None, span: Any
 ) -> StagedLoop:
     """A comprehension over arrays, whose entries have these names."""
-    left, over = [*map(ast.Variable, entry_names(sum(map(len, names))))], list[ast.Node]()
+    left, over = (
+        [*map(ast.Variable, unit_names.entry_names(sum(map(len, names))))],
+        list[ast.Node](),
+    )
     for own in names:
         parts, left = tuple(left[: len(own)]), left[len(own) :]
         over.append(parts[0] if len(own) == 1 else ast.Call(ast.Variable("zip"), parts))
@@ -487,7 +488,7 @@ def types_collected(unit: Unit, units: Units) -> list[Type]:
     pairs = zip(units.collected, units.types, strict=False)
     found = [names.types.get(number, type) for number, type in pairs]
     if any(isinstance(type, PairType) for type in found):
-        raise NotStaged("the values are no numbers", unit.span)
+        raise unit_names.NotStaged("the values are no numbers", unit.span)
     if fault is not None and found == units.types:
         raise fault
     return found
@@ -503,14 +504,17 @@ def step_of(loop: StagedLoop, left: FinchRange | None) -> int | None:
 def telling(what: Any) -> Telling:
     """What tells the value that a `return` in a unit gives."""
     match what:
-        case tuple((_, _, *_) as items) if {*map(type, items)} <= {ast.Variable, SlotName}:
+        case tuple((_, _, *_) as items) if {*map(type, items)} <= {
+            ast.Variable,
+            unit_names.SlotName,
+        }:
             return itemgetter(*[item.name for item in items])
         case tuple(items):
             parts = [*map(telling, items)]
             return lambda found: tuple([part(found) for part in parts])
-        case ast.Variable(name) | SlotName(name):
+        case ast.Variable(name) | unit_names.SlotName(name):
             return itemgetter(name)
-        case Static(value):
+        case unit_names.Static(value):
             return lambda found: value
     return lambda found: what
 

@@ -13,18 +13,8 @@ import numpy as np
 
 from finchlang.base.errors import FinchError
 from finchlang.operators.operator_table import OPERATORS, Operator
-from finchlang.script import values as data
+from finchlang.script import lazy_values as lazy, values as data
 from finchlang.script.containers import joined_vectors
-from finchlang.script.lazy_values import (
-    Identity,
-    Pending,
-    RowVector,
-    alike,
-    is_array,
-    is_lazy,
-    is_number,
-    is_row,
-)
 from finchlang.script.linear_algebra import identity_matrix
 from finchlang.script.shape_functions import concatenated
 from finchlang.script.show import kind_of
@@ -51,17 +41,19 @@ def lazily() -> Any:
 
 def takes(name: str, args: list[Any]) -> bool:
     """Whether `combined` is what applies an operator to these arguments."""
-    return name in SIGNS and any(is_array(a) or type(a) in (Pending, Identity) for a in args)
+    return name in SIGNS and any(
+        lazy.is_array(a) or type(a) in (lazy.Pending, lazy.Identity) for a in args
+    )
 
 
 def forced(value: Any, run: Run) -> Any:
     """A value at the end of an expression: what is lazy is computed, unless it is kept so."""
-    if type(value) is Pending and not value.is_kept:
+    if type(value) is lazy.Pending and not value.is_kept:
         return lazily().computed([value], run)[0]
-    return value.view(np.ndarray) if type(value) is RowVector else value
+    return value.view(np.ndarray) if type(value) is lazy.RowVector else value
 
 
-def settled(value: Pending, run: Run) -> Any:
+def settled(value: lazy.Pending, run: Run) -> Any:
     """As `forced`, within an expression: a row is marked as one still."""
     found = forced(value, run)
     if not value.is_row or found is value:
@@ -77,10 +69,10 @@ def combined(name: str, args: list[Any]) -> Any:
     """An operator without a dot, of which one argument is an array, with Julia's meaning. Raises FinchError
     "type" or "dimension"."""
     args = [data.held(arg) if isinstance(arg, Scalar) else arg for arg in args]
-    if any(type(arg) is Identity for arg in args):
+    if any(type(arg) is lazy.Identity for arg in args):
         return _with_identity(name, args)
-    are_arrays = [is_array(arg) for arg in args]
-    if all(is_array(arg) or is_number(arg) for arg in args):
+    are_arrays = [lazy.is_array(arg) for arg in args]
+    if all(lazy.is_array(arg) or lazy.is_number(arg) for arg in args):
         match name, are_arrays:
             case "+" | "-", [True, True]:
                 if args[0].shape == args[1].shape:
@@ -91,7 +83,9 @@ def combined(name: str, args: list[Any]) -> Any:
             case "+" | "-", [True]:
                 return _by_elements(name, args)
             case ("*", [_, _]) | ("/", [True, False]):
-                return _as_row(_by_elements(name, args), is_row(args[0]) or is_row(args[1]))
+                return _as_row(
+                    _by_elements(name, args), lazy.is_row(args[0]) or lazy.is_row(args[1])
+                )
             case "/", [True, True] if len(args[1].shape) == 2:
                 message = "matrices are not divided by each other"
                 hint = (
@@ -108,56 +102,56 @@ def combined(name: str, args: list[Any]) -> Any:
 
 def _with_identity(name: str, args: list[Any]) -> Any:
     """Arithmetic with an identity matrix, which has the size of the array beside it."""
-    scales = [arg.scale if type(arg) is Identity else arg for arg in args]
-    arrays = [arg for arg in args if is_array(arg)]
-    others = [arg for arg in args if type(arg) is not Identity and not is_array(arg)]
-    if name == "*" or name == "/" and type(args[1]) is not Identity:
-        return combined(name, scales) if arrays else Identity(data.binary(name)(*scales))
+    scales = [arg.scale if type(arg) is lazy.Identity else arg for arg in args]
+    arrays = [arg for arg in args if lazy.is_array(arg)]
+    others = [arg for arg in args if type(arg) is not lazy.Identity and not lazy.is_array(arg)]
+    if name == "*" or name == "/" and type(args[1]) is not lazy.Identity:
+        return combined(name, scales) if arrays else lazy.Identity(data.binary(name)(*scales))
     if name not in ("+", "-") or others:
         what = " and ".join(map(kind_of, args))
         raise FinchError("type", f"`{name}` does not take {what}")
     if not arrays:
-        return Identity(data.operate(OPERATORS[name], scales))
+        return lazy.Identity(data.operate(OPERATORS[name], scales))
     (array,) = arrays
     if len(array.shape) != 2 or array.shape[0] != array.shape[1]:
         message = f"an array of size {size_text(array.shape)} is no square matrix, as `I` is"
         raise FinchError("dimension", message)
 
     def sized(arg: Any) -> Any:
-        if type(arg) is not Identity:
+        if type(arg) is not lazy.Identity:
             return arg
         found = identity_matrix(arg, array.shape[0])
-        return found if is_lazy(array) else data.dense(found)
+        return found if lazy.is_lazy(array) else data.dense(found)
 
     return combined(name, [*map(sized, args)])
 
 
 def _as_row(value: Any, holds: bool) -> Any:
-    if type(value) is Pending:
+    if type(value) is lazy.Pending:
         value.is_row = holds
     elif isinstance(value, np.ndarray):
-        return value.view(RowVector if holds else np.ndarray)
+        return value.view(lazy.RowVector if holds else np.ndarray)
     return value
 
 
 def _by_elements(name: str, args: list[Any]) -> Any:
     """Arithmetic of the elements of arrays of one size, or of an array and a number."""
-    if any(map(is_lazy, args)):
+    if any(map(lazy.is_lazy, args)):
         return lazily().by_elements(name, args)
-    parts = alike(name, *args)
+    parts = lazy.alike(name, *args)
     with np.errstate(all="ignore"):
         return -parts[0] if len(parts) == 1 else data.ARITHMETIC[name](*parts)
 
 
 def _product(a: Any, b: Any) -> Any:
     is_column = check_product(a.shape, b.shape)
-    if is_lazy(a) or is_lazy(b):
+    if lazy.is_lazy(a) or lazy.is_lazy(b):
         return lazily().product(a, b)
-    first, second = alike("*" if is_column else "+", a[:, None] if is_column else a, b)
+    first, second = lazy.alike("*" if is_column else "+", a[:, None] if is_column else a, b)
     with np.errstate(all="ignore"):
         found = first @ second
-    if is_row(a):
-        return data.plain(found[0]) if found.ndim == 1 else found.view(RowVector)
+    if lazy.is_row(a):
+        return data.plain(found[0]) if found.ndim == 1 else found.view(lazy.RowVector)
     return np.asfortranarray(found)
 
 
@@ -172,7 +166,7 @@ def _power(a: Any, count: int) -> Any:
         )
     if count == 0 or isinstance(a, np.ndarray):
         base = np.asarray(a) if isinstance(a, np.ndarray) else np.eye(a.shape[0])
-        return np.asfortranarray(np.linalg.matrix_power(alike("+", base)[0], count))
+        return np.asfortranarray(np.linalg.matrix_power(lazy.alike("+", base)[0], count))
     if count == 1:
         return a
     half = _power(a, count // 2)
@@ -190,7 +184,7 @@ def elementwise(function: Any, args: list[Any], apply: Callable[..., Any], run: 
     """`function.(args...)`. With tensors or large arrays an operator is lazy; else `apply` calls the
     function for each element, in column-major order. Dimensions are matched from the first on, and those of
     size 1 are repeated. Raises FinchError "dimension" if sizes do not match."""
-    if any(map(is_lazy, args)):
+    if any(map(lazy.is_lazy, args)):
         try:
             return lazily().by_elements(function, args)
         except FinchError as error:
@@ -200,7 +194,7 @@ def elementwise(function: Any, args: list[Any], apply: Callable[..., Any], run: 
                 error.hint = error.hint or "any function takes the entries of `collect(A)`"
                 raise
             return found
-    args = [a.view(np.ndarray) if type(a) is RowVector else a for a in args]
+    args = [a.view(np.ndarray) if type(a) is lazy.RowVector else a for a in args]
     if (found := _rounded(function, args)) is not None:
         return found
     shapes = [None if isinstance(a, (Scalar, str, dict)) else data.shape_of(a) for a in args]
@@ -258,11 +252,11 @@ def _spread(value: Any, shape: tuple[int, ...]) -> np.ndarray:
 def set_all(target: Any, value: Any, run: Run) -> None:
     """`target .= value`. Raises FinchError "dimension" if the value does not broadcast to it, "type" for
     what has no elements that can be set."""
-    is_fixed = type(target) in (tuple, data.FinchRange, str, dict, Pending)
+    is_fixed = type(target) in (tuple, data.FinchRange, str, dict, lazy.Pending)
     shape = None if is_fixed else data.shape_of(target)
     if shape is None:
         raise FinchError("type", f"the elements of {kind_of(target)} cannot be set")
-    if is_lazy(target) and not isinstance(target, LazyTensor) and dense_view(target) is None:
+    if lazy.is_lazy(target) and not isinstance(target, LazyTensor) and dense_view(target) is None:
         lazily().set_tensor(target, value, run)
     else:
         set_subscript(target, [ALL] * len(shape), forced(value, run), True)
@@ -282,7 +276,7 @@ def _joined(axis: int, parts: list[Any]) -> Any:
     vector = joined_vectors(axis, parts)
     if vector is not None:
         return vector
-    if any(map(is_lazy, parts)):
+    if any(map(lazy.is_lazy, parts)):
         return lazily().stacked(axis, parts)
     arrays = [np.asarray(part) if data.is_number(part) else grid(part) for part in parts]
     return concatenated(axis, arrays)

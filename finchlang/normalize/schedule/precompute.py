@@ -14,16 +14,7 @@ from finchlang.levels.sparse_bytemap import SparseByteMap
 from finchlang.levels.workspace.workspace import Workspace
 from finchlang.normalize.schedule import nest_headers as nests
 from finchlang.operators.operator_table import Operator, literal_type, named, referred, row_of
-from finchlang.syntax import nodes as ast, types
-from finchlang.syntax.traversal import (
-    binds,
-    block,
-    find_all,
-    map_children,
-    replace,
-    substitute,
-    walk,
-)
+from finchlang.syntax import nodes as ast, traversal as trees, types
 from finchlang.text.print import pretty
 
 FORM = "precompute(B[i, k] * C[k, j], (i, j), W)"
@@ -43,14 +34,14 @@ def precompute(program: ast.Node, command: ast.Schedule, context: ProgramContext
     def visit(node: ast.Node) -> Any:
         if isinstance(node, ast.Loop):
             nest = nests.nest_of(node)
-            read = list(walk(nest.body.value)) if isinstance(nest.body, ast.Assign) else []
+            read = list(trees.walk(nest.body.value)) if isinstance(nest.body, ast.Assign) else []
             for part in found:
                 if any(node is part for node in read):
                     return _Division(nest, part, command, context).divided(program)
         if isinstance(node, ast.Block):
-            whole = block(*map(visit, node.statements))
+            whole = trees.block(*map(visit, node.statements))
             return whole if isinstance(whole, ast.Block) else ast.Block((whole,), span=node.span)
-        return map_children(visit, node)
+        return trees.map_children(visit, node)
 
     done = visit(program)
     if done == program:
@@ -81,7 +72,7 @@ class _Division:
 
     def index(self, node: ast.Node) -> ast.Index:
         name = nests.index_name(node)
-        bound = [n for h in self.nest.headers if isinstance(h, ast.Loop) for n in binds(h)]
+        bound = [n for h in self.nest.headers if isinstance(h, ast.Loop) for n in trees.binds(h)]
         names = {n: self.context.renewed.get(n, self.context.written(n)) for n in bound}
         found = [n for n in bound if names[n] == name]
         if len(found) != 1:
@@ -110,7 +101,7 @@ class _Division:
         while value is not self.found:
             assert isinstance(value, (ast.Call, ast.Access))
             operands = value.args if isinstance(value, ast.Call) else value.indices
-            holds = [any(n is self.found for n in walk(operand)) for operand in operands]
+            holds = [any(n is self.found for n in trees.walk(operand)) for operand in operands]
             at = holds.index(True)
             if row_of(value).distributes_over.get(group.reference, 0) not in (None, at + 1):
                 message = f"`{pretty(value)}` cannot be divided: what stands around the expression"
@@ -124,10 +115,10 @@ class _Division:
         tensor, extents = ast.Variable(name, span=span), [self.extent(i, program) for i in order]
         entry: Any = annotate(ast.Access(tensor, order, span=self.found.span), {name: level})
         value = nests.exchanged(self.update.value, self.found, entry)
-        consumer = replace(self.update, value=value)
+        consumer = trees.replace(self.update, value=value)
         cut = self.cut(consumer)
         fresh = [ast.Index(self.context.fresh(i.name), span=i.span) for i in order]
-        consumer = substitute(consumer, dict(zip(order, fresh, strict=True)))
+        consumer = trees.substitute(consumer, dict(zip(order, fresh, strict=True)))
         for index, old in zip(fresh, order, strict=True):
             self.context.renewed[index.name] = self.context.written(old.name)
         for index, extent in zip(fresh, extents, strict=True):
@@ -164,11 +155,11 @@ class _Division:
     def cut(self, consumer: ast.Node) -> int:
         """How many headers are around both statements: those of unlisted names in the second."""
         used = names_in(consumer) - {i.name for i in self.listed}
-        names = [used.intersection(binds(h)) for h in self.nest.headers]
+        names = [used.intersection(trees.binds(h)) for h in self.nest.headers]
         cut = max((at + 1 for at, found in enumerate(names) if found), default=0)
         for header in self.nest.headers[:cut]:
             for index in self.listed:
-                if index.name in binds(header):
+                if index.name in trees.binds(header):
                     inner, outer = map(self.context.written, (min(names[cut - 1]), index.name))
                     why = f"both statements: the second uses `{inner}`, too"
                     message = f"the loop over `{outer}` would stand around {why}"
@@ -179,9 +170,9 @@ class _Division:
         loops = (h for h in self.nest.headers if isinstance(h, ast.Loop) and h.index == index)
         extent = self.context.ranges.get(index.name) or next(loops).extent
         found = nests.bounds(extent, program)
-        own = {n for h in self.nest.headers for n in binds(h)}
+        own = {n for h in self.nest.headers for n in trees.binds(h)}
         is_number = isinstance(found.start, ast.Literal) and found.start.value >= 1
-        if not is_number or any(n.name in own for n in find_all(found, ast.Index)):
+        if not is_number or any(n.name in own for n in trees.find_all(found, ast.Index)):
             extent_of = f"the extent of `{self.context.written(index.name)}`, {pretty(found)}"
             raise self.error(f"{extent_of}, is no dimension of a tensor")
         return extent if found.start == ONE else found

@@ -6,28 +6,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 from functools import partial, reduce
 
-from finchlang.algebra.absence import (
-    NEVER,
-    AbsenceFormula,
-    Where,
-    fold,
-    is_product,
-    variables,
-)
+from finchlang.algebra import absence
 from finchlang.algebra.bounds import at_most, greater, lesser
 from finchlang.algebra.simplify import simplify
-from finchlang.host.construct import (
-    FALSE,
-    TRUE,
-    ZERO,
-    add,
-    compare,
-    conjunction,
-    maximum,
-    minimum,
-    op,
-    sub,
-)
+from finchlang.host import construct as code
 from finchlang.host.engine import Machine
 from finchlang.host.inspecting import scratch
 from finchlang.host.interface import Host
@@ -56,7 +38,7 @@ class Turn:
     without a test; else until none of them has any by the formula `over`, or NEVER."""
 
     term: Loop
-    absent: Where
+    absent: absence.Where
     leaders: Mapping[int, Cursor]
     others: Sequence[Cursor]
     at: Cell | None
@@ -65,7 +47,7 @@ class Turn:
     is_at_points: bool
     is_sure: bool
     passing: Set[int]
-    over: Where
+    over: absence.Where
     exit: Exit
 
     @property
@@ -75,36 +57,40 @@ class Turn:
     def is_left(self) -> Expr:
         """Whether there may be something left to be done."""
         at = None if self.at is None else self.host.get(self.at)
-        last = sub(self.beyond, 1)
+        last = code.sub(self.beyond, 1)
         must = [k for k in self.leaders if self.is_sure and k not in self.passing]
         left = {
-            k: TRUE if self.absent == NEVER and c.lasts_until(last) else c.is_left(self.host, at)
+            k: code.TRUE
+            if self.absent == absence.NEVER and c.lasts_until(last)
+            else c.is_left(self.host, at)
             for k, c in self.leaders.items()
-            if k in {*must, *variables(self.over)}
+            if k in {*must, *absence.variables(self.over)}
         }
-        found = conjunction(*(left[k] for k in must))
+        found = code.conjunction(*(left[k] for k in must))
         if len(must) < len(left):
-            some = {k: TRUE if k in must else is_left for k, is_left in left.items()}
-            rest = fold(self.over, some.__getitem__, partial(op, "or"), partial(op, "and"))
-            found = conjunction(found, rest)
+            some = {k: code.TRUE if k in must else is_left for k, is_left in left.items()}
+            rest = absence.fold(
+                self.over, some.__getitem__, partial(code.op, "or"), partial(code.op, "and")
+            )
+            found = code.conjunction(found, rest)
         if self.stop is not None:
             assert at is not None
-            found = conjunction(found, compare("le", at, self.stop))
-        return conjunction(found, self.exit.holds())
+            found = code.conjunction(found, code.compare("le", at, self.stop))
+        return code.conjunction(found, self.exit.holds())
 
     @property
     def is_uncut(self) -> bool:
         """Whether a part of the loop may have a point as its last coordinate, rather than end before it."""
-        return self.is_at_points or self.absent == NEVER
+        return self.is_at_points or self.absent == absence.NEVER
 
     def once(self) -> Callable[[], None]:
         """The function that takes one turn; in a product of lists it skips blocks of positions, too."""
-        if self.is_sure and is_product(self.absent):
+        if self.is_sure and absence.is_product(self.absent):
             listed = [
                 c for c in self._listed() if c.known.listed and isinstance(c.steps, lp.Stepper)
             ]
             if len(listed) > 1:
-                return by_blocks(self.host, listed, self.take, sub(self.beyond, 1))
+                return by_blocks(self.host, listed, self.take, code.sub(self.beyond, 1))
         return self.take
 
     def take(self) -> None:
@@ -122,15 +108,15 @@ class Turn:
             for k, c in self.leaders.items()
         }
         late: list[Seen] = []
-        if self.absent == NEVER:
+        if self.absent == absence.NEVER:
             assert at is not None
             i = at
         else:
-            first = fold(self.absent, lambda k: seen[k].first, minimum, maximum)
+            first = absence.fold(self.absent, lambda k: seen[k].first, code.minimum, code.maximum)
             i = host.let(first if at is None else greater(first, at), "i")
             late = [s for s in seen.values() if not at_most(first, s.first)]
         if self.is_at_points and all(s.is_point for s in seen.values()):
-            is_there = conjunction(*(compare("ge", s.last, i) for s in late))
+            is_there = code.conjunction(*(code.compare("ge", s.last, i) for s in late))
             host.branch(is_there, partial(self.visit, seen, i), partial(self._go_on, late, "lt", i))
             return
         is_open = self.stop is not None and not at_most(i, self.stop)
@@ -138,7 +124,7 @@ class Turn:
             assert self.stop is not None and self.at is not None
             rest = partial(self._go_to, seen, late, i, False)
             is_over = partial(host.set, self.at, self.beyond)
-            host.branch(compare("le", i, self.stop), rest, is_over)
+            host.branch(code.compare("le", i, self.stop), rest, is_over)
         else:
             self._go_to(seen, late, i, is_open)
 
@@ -154,19 +140,19 @@ class Turn:
             stop = host.let(stop, "reach")
 
             def within() -> None:
-                end = i if self.is_at_points else host.let(maximum(i, stop), "stop")
+                end = i if self.is_at_points else host.let(code.maximum(i, stop), "stop")
                 self.do(seen, i, end)
 
-            host.branch(compare("le", i, stop), within)
+            host.branch(code.compare("le", i, stop), within)
         else:
             stop = host.let(stop, "stop", lower=i)
             self.do(seen, i, stop)
         if late and any(isinstance(c.steps, lp.Jumper) for c in self._listed()):
-            self._go_on(seen.values(), "lt", host.let(maximum(i, add(stop, 1)), "rest"))
+            self._go_on(seen.values(), "lt", host.let(code.maximum(i, code.add(stop, 1)), "rest"))
         else:
             self._go_on(seen.values(), "eq", stop)
         if self.at is not None:
-            host.set(self.at, add(stop, 1))
+            host.set(self.at, code.add(stop, 1))
 
     def _listed(self) -> list[ListedCursor]:
         return [c for c in self.leaders.values() if isinstance(c, ListedCursor)]
@@ -185,11 +171,11 @@ class Turn:
         for s in seen:
             if s.go_on is None:
                 continue
-            go_on = partial(s.go_on, self.host, i if name == "lt" else add(i, 1))
+            go_on = partial(s.go_on, self.host, i if name == "lt" else code.add(i, 1))
             if name == "eq" and at_most(s.last, i):
                 go_on()
             else:
-                self.host.branch(compare(name, s.last, i), go_on)
+                self.host.branch(code.compare(name, s.last, i), go_on)
 
     def do(self, seen: Mapping[int, Seen], i: Expr, stop: Expr) -> None:
         """Do what is to be done from i to `stop`, and test whether the loop is left."""
@@ -211,42 +197,46 @@ class Turn:
     ) -> tuple[list[tuple[Expr, Set[int]]], Set[int]]:
         """By conditions, of which the first that holds counts, the operands that are away while all others
         of `asked` are there; and those that are there where none holds."""
-        parts: Sequence[Where] = tuple(asked)  # each alone beside what is always there
-        if self.absent != NEVER:
+        parts: Sequence[absence.Where] = tuple(asked)  # each alone beside what is always there
+        if self.absent != absence.NEVER:
             parts = ()
-            if isinstance(self.absent, AbsenceFormula) and self.absent.is_and:
+            if isinstance(self.absent, absence.AbsenceFormula) and self.absent.is_and:
                 parts = self.absent.parts
         elif any(s.is_point for s in asked.values()):
             return [], set()  # it may be the last coordinate
         without = partial(self._without, seen=asked)
 
-        def falls_together(part: Where) -> bool:
+        def falls_together(part: absence.Where) -> bool:
             """Whether the loop is the same with any of a part's operands at their fill."""
-            own = asked.keys() & variables(part)
+            own = asked.keys() & absence.variables(part)
             if isinstance(part, int) or not own:
                 return True
-            return is_product(part) and len({without(own), *(without([k]) for k in own)}) == 1
+            return (
+                absence.is_product(part) and len({without(own), *(without([k]) for k in own)}) == 1
+            )
 
-        own = [(variables(part), falls_together(part)) for part in parts]
-        away = {k: compare("gt", s.first, i) for k, s in asked.items()}
+        own = [(absence.variables(part), falls_together(part)) for part in parts]
+        away = {k: code.compare("gt", s.first, i) for k, s in asked.items()}
         lacking = [
-            reduce(partial(op, "or" if is_one else "and"), (away.get(k, FALSE) for k in part))
+            reduce(
+                partial(code.op, "or" if is_one else "and"), (away.get(k, code.FALSE) for k in part)
+            )
             for part, is_one in own
         ]
         arms = dict[Node, tuple[Expr, Set[int]]]()
-        for left in [*([None] if self.absent == NEVER else ()), *range(len(own))]:
+        for left in [*([None] if self.absent == absence.NEVER else ()), *range(len(own))]:
             others = [n for n in range(len(own)) if n != left]
-            when = conjunction(*(lacking[n] for n in others))
+            when = code.conjunction(*(lacking[n] for n in others))
             gone = asked.keys() & {k for n in others for k in own[n][0]}
-            is_there = left is None or is_product(parts[left])
-            if gone and is_there and when is not FALSE:
+            is_there = left is None or absence.is_product(parts[left])
+            if gone and is_there and when is not code.FALSE:
                 term = self._without(gone, asked)
-                arms[term] = op("or", arms.get(term, (FALSE,))[0], when), gone
+                arms[term] = code.op("or", arms.get(term, (code.FALSE,))[0], when), gone
         found = list(arms.values())
         if len(own) < 3 and all(is_one for _, is_one in own):
             return found, set(asked) if found else set()
         if found:
-            found.append((conjunction(*(op("not", x) for x in away.values())), set()))
+            found.append((code.conjunction(*(code.op("not", x) for x in away.values())), set()))
         return found, set()
 
     def _without(self, away: Iterable[int], seen: Mapping[int, Seen]) -> Node:
@@ -291,12 +281,12 @@ class Turn:
             return s.first
         if at_most(s.first, i):
             return s.last
-        return op("select", compare("le", s.first, i), s.last, sub(s.first, 1))
+        return code.op("select", code.compare("le", s.first, i), s.last, code.sub(s.first, 1))
 
 
 def sought(host: Host, others: Iterable[Cursor], i: Expr) -> dict[int, Node]:
     """What cursors have at a coordinate, where they are searched; by the ids of their nests."""
-    beyond = add(i, 1)
+    beyond = code.add(i, 1)
     found = [c for c in others if not isinstance(c, ListedCursor) or c.known.are_distinct]
     return {
         id(c.nest): c.sought(host, i, beyond, True).looplet(host, i)
@@ -337,34 +327,44 @@ def by_blocks(
     for c in lists:
         c.leads = True
     (idx, delta), (other_idx, other_delta) = (c.known.listed for c in pair if c.known.listed)
-    shift = host.let(sub(delta, other_delta), "shift")
+    shift = host.let(code.sub(delta, other_delta), "shift")
     counts: list[Expr] = []
-    is_plain: Expr = FALSE
+    is_plain: Expr = code.FALSE
     if all(c.end is not c.known.stop or c.ends_within(last) for c in lists):
-        counts = [sub(c.end, c.known.here(host)) for c in lists]
-        least = host.let(reduce(minimum, counts), "least")
-        is_far = host.let(compare("gt", reduce(maximum, counts), op("mul", least, LONG)), "is_far")
-        is_plain = op("and", compare("lt", least, FEW), op("not", is_far))
-    block = host.cell(op("select", is_plain, one.end, one.known.start), "block")
+        counts = [code.sub(c.end, c.known.here(host)) for c in lists]
+        least = host.let(reduce(code.minimum, counts), "least")
+        is_far = host.let(
+            code.compare("gt", reduce(code.maximum, counts), code.op("mul", least, LONG)), "is_far"
+        )
+        is_plain = code.op("and", code.compare("lt", least, FEW), code.op("not", is_far))
+    block = host.cell(code.op("select", is_plain, one.end, one.known.start), "block")
 
     def search() -> None:
         firsts = [c.known.coordinate(host, c.known.here(host)) for c in lists]
-        i = host.let(reduce(maximum, firsts), "i")
+        i = host.let(reduce(code.maximum, firsts), "i")
         for count, c in zip(counts, lists, strict=True):
-            host.branch(compare("gt", count, op("mul", least, LONG)), partial(c.seek, host, i))
-        host.set(block, add(one.known.here(host), 1))
+            host.branch(
+                code.compare("gt", count, code.op("mul", least, LONG)), partial(c.seek, host, i)
+            )
+        host.set(block, code.add(one.known.here(host), 1))
 
     def pass_over() -> None:
-        stops = [host.let(minimum(add(c.known.here(host), BLOCK), c.end), "stop") for c in pair]
-        q, r = (sub(stop, BLOCK) for stop in stops)
+        stops = [
+            host.let(code.minimum(code.add(c.known.here(host), BLOCK), c.end), "stop") for c in pair
+        ]
+        q, r = (code.sub(stop, BLOCK) for stop in stops)
 
         def go_on() -> None:
-            ends = [c.known.coordinate(host, sub(s, 1)) for c, s in zip(pair, stops, strict=True)]
-            are_first = compare("le", *ends), compare("le", *ends[::-1])
+            ends = [
+                c.known.coordinate(host, code.sub(s, 1)) for c, s in zip(pair, stops, strict=True)
+            ]
+            are_first = code.compare("le", *ends), code.compare("le", *ends[::-1])
             for is_first, c, s in zip(are_first, pair, stops, strict=True):
                 host.branch(is_first, partial(c.known.go, host, s))
 
-        are_blocks = conjunction(compare("le", ZERO, q), compare("le", ZERO, r))
+        are_blocks = code.conjunction(
+            code.compare("le", code.ZERO, q), code.compare("le", code.ZERO, r)
+        )
         ask = partial(host.disjoint, idx, q, shift, other_idx, r)
         is_passed = host.only_if(are_blocks, ask, "passed")
         host.branch(is_passed, go_on, partial(host.set, block, stops[0]))
@@ -373,6 +373,6 @@ def by_blocks(
         host.branch(is_far, search, pass_over) if counts else pass_over()
 
     def step() -> None:
-        host.branch(compare("ge", one.known.here(host), host.get(block)), come_to_block, take)
+        host.branch(code.compare("ge", one.known.here(host), host.get(block)), come_to_block, take)
 
     return step
