@@ -48,7 +48,7 @@ def _calls(name: str) -> Any:
 
 def unused_names(size: int, parts: list) -> tuple[str, ...]:
     """So many names that none of these expressions has."""
-    used = {n.name for part in parts for n in trees.walk(part) if isinstance(n, ast.Variable)}
+    used = {n.name for part in parts for n in trees.find_all(part, ast.Variable)}
     names = (f"x{n}" for n in count(1))
     return tuple(islice((name for name in names if name not in used), size))
 
