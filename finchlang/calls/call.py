@@ -95,15 +95,15 @@ class OwnTensors:
     `handed` out begin each call as new ones."""
 
     def __init__(self, bounds: Sequence[Bound], handed: Collection[str] = ()):
-        self._bounds, self._tensors = bounds, [(b.level, _first(b.level)) for b in bounds]
-        self._spans = spans(bounds)
-        places = zip(bounds, self._tensors, self._spans, strict=True)
+        self._bounds, self._spans = bounds, spans(bounds)
+        self._first = [_first(bound.level) for bound in bounds]
+        places = zip(bounds, self._first, self._spans, strict=True)
         #: of each that may be handed out its memory at first, where it stands among all, and which of its
         #: arrays may begin in any memory, with their types
         self._handed = {}
-        for at, (bound, (level, first), (buffers, inputs, _)) in enumerate(places):
+        for at, (bound, first, (buffers, inputs, _)) in enumerate(places):
             if bound.name in handed:
-                takes_any = not any(part.clears_entries for part in level.levels())
+                takes_any = not any(part.clears_entries for part in bound.level.levels())
                 kinds = [array.dtype for array in first.arrays] if takes_any else []
                 fresh = [*zip(range(buffers.start, buffers.stop), kinds, strict=False)]
                 self._handed[at] = first, buffers, inputs, fresh
@@ -112,11 +112,11 @@ class OwnTensors:
         self.reset()
 
     def __len__(self) -> int:
-        return len(self._tensors)
+        return len(self._bounds)
 
     def reset(self) -> None:
         self.arrays, self.inputs = [], []
-        for bound, (_, memory) in zip(self._bounds, self._tensors, strict=True):
+        for bound, memory in zip(self._bounds, self._first, strict=True):
             self.arrays += _apart(memory)
             self.inputs += bound.given(memory.shape, memory.counters)
 
@@ -147,11 +147,11 @@ class OwnTensors:
 
     def arguments(self) -> list[Argument]:
         found: list[Argument] = []
-        for (level, _), (buffers, inputs, _) in zip(self._tensors, self._spans, strict=True):
-            values, order = tuple(self.inputs[inputs]), level.order
+        for bound, (buffers, inputs, _) in zip(self._bounds, self._spans, strict=True):
+            values, order = tuple(self.inputs[inputs]), bound.level.order
             memory = Memory(values[:order], self.arrays[buffers], values[order:])
             body = memory.shape, memory.arrays, memory.counters
-            found.append((None, level, *body, memory, 0, 0, _OWN))
+            found.append((None, bound.level, *body, memory, 0, 0, _OWN))
         return found
 
 
