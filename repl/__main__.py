@@ -11,7 +11,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from threading import current_thread, main_thread
 from time import sleep
-from types import ModuleType
 from typing import Any
 
 from .options import BANNER, COMMANDS, DIRECTLY, add_options
@@ -34,7 +33,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         with _plain_ctrl_c():
             options = parse(arguments)
             talks = options.command == "directly" and options.file is None and options.e is None
-            commands = _commands(not talks and options.command not in _OF_TEXT)
+            if not talks and options.command not in _OF_TEXT:  # the prompt imports it meanwhile
+                from .prompt_session import import_language
+
+                import_language()
+            from . import commands
     except SystemExit as leave:  # after --help (0) or a wrong usage (2)
         return leave.code if isinstance(leave.code, int) else 2
     if getattr(options, "watch", False):
@@ -77,17 +80,6 @@ def _plain_ctrl_c() -> Iterator[None]:
         yield
     finally:
         signal.signal(signal.SIGINT, usual)
-
-
-def _commands(needs_session: bool) -> ModuleType:
-    """The module `commands`; the prompt imports the language while its user types."""
-    if needs_session:
-        from .prompt_session import import_language
-
-        import_language()
-    from . import commands
-
-    return commands
 
 
 # -------------------------------------------------------------------------------- the command line

@@ -59,11 +59,10 @@ class Table:
         self._known: dict[Any, int] = {}
 
     def number(self, key: Any, item: Any) -> int:
-        found = self._known.get(key)
-        if found is None:
-            found = self._known[key] = len(self.items)
+        number = self._known.setdefault(key, len(self.items))
+        if number == len(self.items):
             self.items.append(item)
-        return found
+        return number
 
 
 class Recording:

@@ -282,7 +282,7 @@ def test_a_trace_of_all_steps_ends_after_200_lines(capsys: pytest.CaptureFixture
 def test_ctrl_c_while_modules_are_imported_ends_without_a_traceback() -> None:
     text = (
         "import os, signal; from finchlang.repl import __main__ as m;"
-        "m._commands = lambda name: os.kill(os.getpid(), signal.SIGINT); m.main(['-e', '1'])"
+        "m.parse = lambda given: os.kill(os.getpid(), signal.SIGINT); m.main(['-e', '1'])"
     )
     ended = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True)
     assert (ended.returncode, ended.stderr) == (-signal.SIGINT, "")
