@@ -14,6 +14,8 @@ from finchlang.host.construct import ONE, add, const, op, sub
 from finchlang.host.engine import Machine, Rule, Step
 from finchlang.host.interface import Body
 from finchlang.host.recording import ResidualHost
+from finchlang.host.verify import verified
+from finchlang.native.jit import compile_for_copies
 from finchlang.rules.base.state import State
 from finchlang.syntax import nodes as ast
 from finchlang.syntax.types import Int64
@@ -140,6 +142,16 @@ class TimingHost(PlacesHost):
             super().do(statement)
 
 
+def _run(event: KernelEvent, host: PlacesHost, more: dict[ir.Buffer, np.ndarray]) -> None:
+    """Run what a host has recorded of a kernel as native code, on `more` arrays, too."""
+    recorded = event.compiled.staged.recorded(host)
+    residual = verified(replace(recorded, buffers=(*recorded.buffers, *more)))
+    with event.memory() as (arrays, inputs):
+        kernel = compile_for_copies(residual)
+        kernel.call([*arrays, *more.values()], inputs)
+        kernel.release()
+
+
 def iterations(event: KernelEvent) -> dict[Place, int]:
     """How often the loops of a kernel go round, by their places in the source: all loops that one of the
     source has become are added up. It is run natively on copies of its arguments, so only while these are
@@ -147,7 +159,7 @@ def iterations(event: KernelEvent) -> dict[Place, int]:
     host = CountingHost()
     event.stage(host, None, host.noted)
     counts = np.zeros(max(len(host.places), 1), np.int64)
-    event.run_native(host, {host.counts: counts})
+    _run(event, host, {host.counts: counts})
     return host.by_place(counts)
 
 
@@ -161,7 +173,7 @@ def shares(event: KernelEvent) -> dict[Place, float]:
     for _ in range(RUNS):
         times, readings = (np.zeros(len(host.places), np.int64) for _ in range(2))
         now = np.array([0, 0, 1 << 62], np.int64)
-        event.run_native(host, {host.times: times, host.readings: readings, host.now: now})
+        _run(event, host, {host.times: times, host.readings: readings, host.now: now})
         found.append(np.maximum(times - readings * now[int(LEAST.value)], 0))
     least = min(found, key=np.sum)
     total = max(int(least.sum()), 1)

@@ -17,6 +17,7 @@ from finchlang.base.paths import replace_text
 from finchlang.calls.runner import KernelEvent
 from finchlang.functions.unit_rules import ALL
 from finchlang.host.engine import Applied, EventKind, Machine, Rule, Step
+from finchlang.host.executing import run_residual
 from finchlang.host.ir import Const
 from finchlang.levels.looplets import Looplet
 from finchlang.normalize.pass_list import PASSES
@@ -304,8 +305,9 @@ class Recording:
 
     def _values(self) -> None:
         host = WatchingHost(LIMIT)
-        with suppress(Enough, FinchError):
-            self.event.run_on(host, self.event.compiled.staged.recorded(self._host, self._own))
+        residual = self.event.compiled.staged.recorded(self._host, self._own)
+        with suppress(Enough, FinchError), self.event.memory() as given:
+            run_residual(residual, *given, host)
             host.is_whole = True
         self.guide.watched(host)
         for line, about in zip(self.residual, self.abouts, strict=True):

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
     from finchlang.host.engine import Applied, Rule, Tracer
     from finchlang.host.executing import ExecutingHost
     from finchlang.host.interface import Host
-    from finchlang.host.ir import Buffer, Residual
-    from finchlang.host.recording import ResidualHost
 
 #: how many call sites are kept, the last used
 SITES = 256
@@ -115,18 +114,13 @@ class KernelEvent:
         Gives outputs that are not of tensors."""
         return self.compiled.staged.run_rules(host, tracer, noted)
 
-    def run_on(self, host: ExecutingHost, residual: Residual) -> None:
-        """Run a residual of the kernel on a host that reports what it does, on copies of its arguments."""
-        arguments, numbers = self.given
-        with one_call_at_a_time:  # its variables, which other sessions may share, hold values
-            self.compiled.staged.run_on(host, residual, self.compiled.all_of(arguments), numbers)
-
-    def run_native(self, host: ResidualHost, more: dict[Buffer, np.ndarray]) -> None:
-        """Run what a host has recorded as native code, on copies of the arguments and on `more` arrays."""
+    @contextmanager
+    def memory(self) -> Iterator[tuple[list[np.ndarray], list[Any]]]:
+        """The arrays and inputs of the first run, copies of those that are written, to run a residual of
+        the kernel on. Meanwhile no other runs: variables, which other sessions may share, hold values."""
         arguments, numbers = self.given
         with one_call_at_a_time:
-            found = self.compiled.all_of(arguments)
-            self.compiled.staged.run_native(host, found, numbers, more)
+            yield self.compiled.staged.copied(self.compiled.all_of(arguments), numbers)
 
     def run(
         self, engine: str, tracer: Tracer | None = None, host: ExecutingHost | None = None

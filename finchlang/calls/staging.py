@@ -29,7 +29,7 @@ from finchlang.host.verify import verified
 from finchlang.levels.level import Level
 from finchlang.levels.workspace import POLICIES
 from finchlang.native.compiled_kernel import NativeKernel
-from finchlang.native.jit import compile_for_copies, compile_residual
+from finchlang.native.jit import compile_residual
 from finchlang.normalize.pass_list import Normalized, normalize, stages
 from finchlang.rules.base.state import State
 from finchlang.rules.table import rules
@@ -141,7 +141,7 @@ class Staged:
         self, engine: str, arguments: Values, numbers: Values, tracer: Tracer | None, host: Any
     ) -> Outcome:
         """Run by the rules (`interpret`) or by the evaluator of residuals, on `host` if given."""
-        arrays, inputs = self._copied(arguments, numbers)
+        arrays, inputs = self.copied(arguments, numbers)
         if engine == "residual":
             given = self.residual, arrays, inputs, host
             host, *made = interrupts.interruptible(lambda: run_residual(*given))
@@ -161,28 +161,7 @@ class Staged:
         """The tracer, with loops that step one by one for it."""
         return OneByOne(tracer, ExecutingHost().evaluate)
 
-    def run_on(
-        self, host: ExecutingHost, residual: ir.Residual, arguments: Values, numbers: Values
-    ) -> None:
-        """Run a residual of this program on a host that tells what it does, on copies of what it writes."""
-        run_residual(residual, *self._copied(arguments, numbers), host)
-
-    def run_native(
-        self,
-        host: ResidualHost,
-        arguments: Values,
-        numbers: Values,
-        more: dict[ir.Buffer, np.ndarray],
-    ) -> None:
-        """Run what a host has recorded as native code, on copies of what it writes and on `more` arrays."""
-        recorded = self.recorded(host)
-        residual = verified(replace(recorded, buffers=(*recorded.buffers, *more)))
-        arrays, inputs = self._copied(arguments, numbers)
-        kernel = compile_for_copies(residual)
-        kernel.call([*arrays, *more.values()], inputs)
-        kernel.release()
-
-    def _copied(self, arguments: Values, numbers: Values) -> tuple[list[np.ndarray], list[Any]]:
+    def copied(self, arguments: Values, numbers: Values) -> tuple[list[np.ndarray], list[Any]]:
         """The arrays in use and the inputs; the arrays of tensors that are written are copies."""
         arrays: list[np.ndarray] = []
         inputs: list[Any] = []

@@ -18,7 +18,7 @@ from finchlang.calls.arguments import memory_of
 from finchlang.calls.runner import KernelEvent, Observer
 from finchlang.denote.denote import denote
 from finchlang.host.engine import Applied, EventKind, OneByOne
-from finchlang.host.executing import ExecutingHost
+from finchlang.host.executing import ExecutingHost, run_residual
 from finchlang.host.inspecting import plain
 from finchlang.host.ir import Store
 from finchlang.optimize.pipeline import PASSES, Pass, transform
@@ -232,8 +232,8 @@ class _Parting(Observer):
 
 def _is_wrong(event: KernelEvent, change: Pass, right: _Log) -> bool:
     log = _Log()
-    with suppress(Exception):
-        event.run_on(log, transform(event.residual, [change]))
+    with suppress(Exception), event.memory() as given:
+        run_residual(transform(event.residual, [change]), *given, log)
         return log.final != right.final
     return True
 
