@@ -82,7 +82,9 @@ class Outline:
         self.words = list(_words(text))
         self.bindings: list[Binding] = []
         self._by_name: dict[str, list[Binding]] = {}
-        self._labels: set[int] = set()
+        self._labels: set[int] = (
+            set()
+        )  # where names of keyword arguments stand, which are no variables
         self._declared: list[tuple[str, int, Scope]] = []
         self._spoken = [word for word in self.words if not word.is_silent]
         from finchlang.syntax.traversal import EnoughFrames  # the prompt begins without
@@ -124,7 +126,7 @@ class Outline:
 
     def name_at(self, offset: int) -> Word | None:
         word = self.word_at(offset)
-        return word if word is not None and word.is_name and not self._is_label(word) else None
+        return word if word is not None and word.is_name and word.at not in self._labels else None
 
     def bound_at(self, offset: int) -> tuple[Word | None, Binding | None]:
         word = self.word_at(offset)
@@ -136,11 +138,11 @@ class Outline:
         nothing in the text binds mean the same wherever they stand."""
         same = [w for w in self.words if w.is_name and w.text == word.text]
         own = self._scope_of(word)
-        return [w for w in same if self._scope_of(w) is own and not self._is_label(w)]
+        return [w for w in same if self._scope_of(w) is own and w.at not in self._labels]
 
     def label(self, name: str) -> Word | None:
         same = (w for w in self._spoken if w.is_name and w.text == name)
-        return next((w for w in same if self._is_label(w)), None)
+        return next((w for w in same if w.at in self._labels), None)
 
     def call_around(self, offset: int) -> tuple[str, int] | None:
         """The function in whose brackets a place is, and how many arguments end before it, if any."""
@@ -162,10 +164,6 @@ class Outline:
     def _scope_of(self, word: Word) -> Scope | None:
         found = self.meaning(word.text, word.at)
         return None if found is None else found.scope
-
-    def _is_label(self, word: Word) -> bool:
-        """Whether a word names a keyword argument of a call, and so no variable."""
-        return word.at in self._labels
 
     def comment_before(self, offset: int) -> str:
         lines = self.text[:offset].split("\n")[:-1]

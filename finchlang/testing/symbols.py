@@ -133,12 +133,10 @@ def _extreme(name: str, a: Term, b: Term) -> Term:
     return found.pop() if len(found) == 1 else atom(name, *sorted(found))
 
 
-def value_at(term: Term, point: dict[int, float] | None = None) -> float:
+def value_at(
+    term: Term, point: dict[int, float] | None, number: Callable[[Any], Any] = float
+) -> Any:
     """The value of a term at a point, which gives values of atoms; other symbols have their own numbers."""
-    return float(_value_at(term, point, float))
-
-
-def _value_at(term: Term, point: dict[int, float] | None, number: Callable[[Any], Any]) -> Any:
 
     def of(k: int) -> float:
         what = _by_atom[k]
@@ -146,7 +144,7 @@ def _value_at(term: Term, point: dict[int, float] | None, number: Callable[[Any]
             return point[k]
         if what[0] == "symbol":
             return number(what[2])
-        values = [_value_at(t, point, number) for t in what[1:]]
+        values = [value_at(t, point, number) for t in what[1:]]
         if what[0] == "inverse":
             return 1 / values[0] if values[0] else math.inf
         if what[0] in ("min", "max"):
@@ -231,7 +229,7 @@ def number_of(value: Any, point: dict[int, float] | None = None) -> Any:
     if not is_symbolic(value):
         return value
     is_whole = not isinstance(value, float)
-    found = _value_at(lifted(value), point, int if is_whole else float)
+    found = value_at(lifted(value), point, int if is_whole else float)
     return Int64.wrap(int(found)) if is_whole else found
 
 
