@@ -169,36 +169,37 @@ def _part(node: Any, host: Host, i: ir.Expr) -> Part:
     def end(coordinate: ir.Expr | None) -> str:
         return "" if coordinate is None else str(coordinate)
 
+    kind, text, start, stop, seeks = type(node).__name__.lower(), "", "", "", False
+    parts: tuple[Part, ...] = ()
     match node:
         case lp.Lookup(at):
-            return Part("lookup", parts=(given(lambda host: at(host, i)),))
+            parts = (given(lambda host: at(host, i)),)
         case lp.Run(body):
-            return Part("run", parts=(inside(body),))
+            parts = (inside(body),)
         case lp.Spike(body, tail, last):
-            return Part("spike", parts=(inside(body), inside(tail)), stop=end(last))
-        case lp.Phase(body, start, stop):
-            return Part("phase", parts=(inside(body),), start=end(start), stop=end(stop))
+            parts, stop = (inside(body), inside(tail)), end(last)
+        case lp.Phase(body, first, last):
+            parts, start, stop = (inside(body),), end(first), end(last)
         case lp.Sequence(phases):
-            return Part("sequence", parts=tuple(map(inside, phases)))
+            parts = tuple(map(inside, phases))
         case lp.Switch(condition, head, tail):
-            return Part("switch", plain(condition), (inside(head), inside(tail)))
+            text, parts = plain(condition), (inside(head), inside(tail))
         case lp.Choice(options, otherwise):
-            conditions = "; ".join(plain(condition) for condition, _ in options)
-            bodies = [inside(body) for _, body in options]
-            return Part("choice", conditions, (*bodies, inside(otherwise)))
+            text = "; ".join(plain(condition) for condition, _ in options)
+            parts = (*(inside(body) for _, body in options), inside(otherwise))
         case lp.Thunk(preamble):
-            return Part("thunk", parts=(given(lambda host: preamble(host)[0]),))
+            parts = (given(lambda host: preamble(host)[0]),)
         case lp.Shift(body, delta):
-            return Part("shift", str(delta), (inside(body),))
+            text, parts = str(delta), (inside(body),)
         case lp.AcceptRun(accept):
-            return Part("acceptrun", parts=(given(lambda host: accept(host, i, i)),))
+            parts = (given(lambda host: accept(host, i, i)),)
         case lp.Steps():
-            kind = "blocks" if isinstance(node, lp.Blocks) else type(node).__name__.lower()
             node = lp.apart(node)
-            stride = plain(node.stride(host))
-            seeks = node.seek is not None
-            return Part(kind, stride, (given(node.body),), stop=end(node.last), seeks=seeks)
-    return Part("payload", payload(node))
+            text, seeks, stop = plain(node.stride(host)), node.seek is not None, end(node.last)
+            parts = (given(node.body),)
+        case _:
+            kind, text = "payload", payload(node)
+    return Part(kind, text, parts, start, stop, seeks)
 
 
 # ---------------------------------------------------------------------------------------- the steps
