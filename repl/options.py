@@ -49,8 +49,8 @@ DIRECTLY = "-e -i --engine --rules --no-workspaces --checked --no-staging FILE A
 def add_options(parser: ArgumentParser, command: str, names: str) -> None:
     """Give a parser options by their names; an option of a command goes before one of all commands."""
     for name in names.split():
-        flag, given = OPTIONS.get(f"{command} {name}") or OPTIONS[name]
-        parser.add_argument(flag or name, **given)
+        given = OPTIONS.get(f"{command} {name}") or OPTIONS[name]
+        parser.add_argument(name.lower() if name.isupper() else name, **given)
 
 
 def _listed(of: Callable[[str], str]) -> Callable[[str], tuple[str, ...]]:
@@ -112,33 +112,25 @@ def _steps(text: str) -> tuple[int, int]:
 COUNT, FROM_0, TIME = _number(int, 1), _number(int, 0), _number(float, 0.001)
 
 
-def _option(help: str, type: Any = None, default: Any = None, **more: Any) -> tuple[str, Any]:
+def _option(help: str, type: Any = None, default: Any = None, **more: Any) -> dict[str, Any]:
     """An option with a value, or without one if it has no type."""
     kind = {"action": "store_true"} if type is None else {"type": type, "default": default}
-    return "", {**kind, "help": help, **more}
+    return {**kind, "help": help, **more}
 
 
-def _operand(flag: str, help: str, **more: Any) -> tuple[str, Any]:
-    return flag, {"help": help, **more}
+def _without(what: str, help: str) -> dict[str, Any]:
+    return {"dest": what, "action": "store_false", "help": help}
 
 
-def _without(what: str, help: str) -> tuple[str, Any]:
-    return "", {"dest": what, "action": "store_false", "help": help}
-
-
-#: what argparse is told of each operand and option, its name first where that differs
-OPTIONS: dict[str, tuple[str, Any]] = {
-    "FILE": _operand("file", "a .finch file, `-` for input", metavar="FILE"),
-    "directly FILE": _operand(
-        "file", "a .finch file to run, `-` for input", metavar="FILE", nargs="?"
-    ),
-    "ARGS": _operand(
-        "args", "what the script finds in ARGS", metavar="ARGS", nargs="*", default=[]
-    ),
-    "directly ARGS": _operand("args", "what it finds in ARGS", metavar="ARGS", nargs=REMAINDER),
-    "NAME": _operand("name", "the variable the tensor is bound to in the end", metavar="NAME"),
-    "FILES": _operand("files", "a .finch file, `-` for input", metavar="FILE", nargs="+"),
-    "SHELL": ("shell", {"choices": ("bash", "zsh", "fish")}),
+#: what argparse is told of each operand and option
+OPTIONS: dict[str, dict[str, Any]] = {
+    "FILE": dict(help="a .finch file, `-` for input", metavar="FILE"),
+    "directly FILE": dict(help="a .finch file to run, `-` for input", metavar="FILE", nargs="?"),
+    "ARGS": dict(help="what the script finds in ARGS", metavar="ARGS", nargs="*", default=[]),
+    "directly ARGS": dict(help="what it finds in ARGS", metavar="ARGS", nargs=REMAINDER),
+    "NAME": dict(help="the variable the tensor is bound to in the end", metavar="NAME"),
+    "FILES": dict(help="a .finch file, `-` for input", metavar="FILE", nargs="+"),
+    "SHELL": {"choices": ("bash", "zsh", "fish")},
     "-e": _option(
         "run a text and show its values (more than once)", str, metavar="TEXT", action="append"
     ),
