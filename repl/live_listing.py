@@ -3,7 +3,7 @@ keeps the first values of each statement of a residual program that it runs."""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Hashable
 from typing import Any
 
@@ -13,7 +13,7 @@ from finchlang.host.interface import Body, Cells, Exprs, Shared
 from finchlang.host.listing import Listing
 from finchlang.host.recording import ResidualHost
 
-#: so many values of each statement are kept
+#: so many values of each statement are shown
 FIRST = 8
 #: what a line is about: its statement, or the variable of a counting loop
 About = ir.Stmt | ir.Var | None
@@ -142,15 +142,13 @@ class Enough(Exception):
 
 
 class WatchingHost(ExecutingHost):
-    """An ExecutingHost that keeps the first values that each statement binds, sets or stores (`values`),
-    and how often it did (`times`); `reads` has for each buffer the places that were loaded, in order. After
-    `limit` values it raises Enough."""
+    """An ExecutingHost that keeps the values that each statement binds, sets or stores, in order; `reads`
+    has for each buffer the places that were loaded, in order. After `limit` values it raises Enough."""
 
     def __init__(self, limit: int):
         super().__init__()
         self.limit = limit
-        self.values: dict[Any, list[Any]] = {}
-        self.times: Counter[Any] = Counter()
+        self.values = defaultdict[Any, list[Any]](list)
         self.changed: set[ir.Buffer] = set()
         self.reads: dict[ir.Buffer, list[int]] = {}
         self.is_whole = False
@@ -161,16 +159,13 @@ class WatchingHost(ExecutingHost):
             key = about.cell, about.value
         elif isinstance(about, ir.Store):
             key = about.buffer, about.index, about.value
-        return self.values.get(key, []), self.times[key]
+        return self.values[key][:FIRST], len(self.values[key])
 
     def _see(self, key: Any, value: Any) -> None:
         self.limit -= 1
         if self.limit < 0:
             raise Enough
-        self.times[key] += 1
-        seen = self.values.setdefault(key, [])
-        if len(seen) < FIRST:
-            seen.append(value)
+        self.values[key].append(value)
 
     def do(self, statement: Any) -> None:
         super().do(statement)

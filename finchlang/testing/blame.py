@@ -173,20 +173,19 @@ class _Log(ExecutingHost):
 
     def __init__(self) -> None:
         super().__init__()
-        self.writes: list[tuple[str, int, Any]] = []
-        self.statements: list[str] = []
+        self.writes: list[tuple[str, int, Any, str]] = []
         self.by: list[str] = []
         self.number = 0
 
     def do_Store(self, s: Store) -> None:
         super().do_Store(s)
         at = self.evaluate(s.index)
-        self.writes.append((s.buffer.name, at, self.arrays[s.buffer][at].item()))
-        self.statements.append(f"{s.buffer.name}[{plain(s.index)}] = {plain(s.value)}")
+        statement = f"{s.buffer.name}[{plain(s.index)}] = {plain(s.value)}"
+        self.writes.append((s.buffer.name, at, self.arrays[s.buffer][at].item(), statement))
 
     @property
     def final(self) -> dict[tuple[str, int], Any]:
-        return {(name, at): value for name, at, value in self.writes}
+        return {(name, at): value for name, at, value, _ in self.writes}
 
     def rule(self, applied: Applied) -> None:
         self.number += applied.kind == EventKind.STEP
@@ -213,7 +212,7 @@ class _Parting(Observer):
         log, other = _Log(), _Log()
         made = event.run("interpret", OneByOne(log.rule, log.evaluate), log)
         event.run("residual", None, other)
-        pairs = enumerate(zip_longest(log.writes, other.writes, fillvalue=("", -1, None)))
+        pairs = enumerate(zip_longest(log.writes, other.writes, fillvalue=("", -1, None, "")))
         apart = (k for k, (a, b) in pairs if a[:2] != b[:2] or not _equal(a[2], b[2]))
         at = next(apart, None)
         if at is None:
@@ -223,9 +222,9 @@ class _Parting(Observer):
             at = _last_of(event, right, made, log)
         if at is None:
             return
-        said = [f"{n}[{k}] = {v!r}" for n, k, v in log.writes[at : at + 1]] or ["nothing"]
+        said = [f"{n}[{k}] = {v!r}" for n, k, v, _ in log.writes[at : at + 1]] or ["nothing"]
         rule = [*log.by[at : at + 1], f"step {log.number}, the last,"][0]
-        statement = [*other.statements[at : at + 1], "nothing"][0]
+        statement = [*(w[-1] for w in other.writes[at : at + 1]), "nothing"][0]
         line = event.source.span.line if event.source.span else 1
         self.step = f"kernel at line {line}: {rule} writes {said[0]}; the residual: {statement}"
 
