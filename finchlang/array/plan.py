@@ -44,7 +44,7 @@ def loops_of(m: Node) -> list[Node]:
 
 def is_path(m: Node) -> bool:
     """Whether an index is more than the index of a loop or a slice of it."""
-    maps = [n for n in trees.walk(m) if isinstance(n, index_map.IndexMap)]
+    maps = [*trees.find_all(m, index_map.IndexMap)]
     return any([not isinstance(n, index_map.Wrapped) or n.wrapper != "window" for n in maps])
 
 

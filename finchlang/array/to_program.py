@@ -184,7 +184,7 @@ class Lowering:
         value = self.value(arg, own) if arg is not node else node.lower(self, own)
         trees.check_depth(value)  # before functions that recurse into it
         # lowering may have dropped an access, and with it the extent of an index
-        self._loops.covered &= {n for n in trees.walk(value) if isinstance(n, ast.Index)}
+        self._loops.covered &= {*trees.find_all(value, ast.Index)}
         kept = tuple([i for k, i in enumerate(own) if k not in reduced])
         # the tensor is declared with `start`, which thereby is its fill
         values = values_of(start, node.values.is_fill)
@@ -313,7 +313,7 @@ class Lowering:
         found = []
         for part in self.nests:
             nest = ast.Block(tuple(part.statements))
-            nodes = [n for n in trees.walk(nest) if isinstance(n, ast.Variable) and n.name in names]
+            nodes = [n for n in trees.find_all(nest, ast.Variable) if n.name in names]
             own = {f"x{k}": n for k, n in enumerate(dict.fromkeys(nodes))}
             renamed = trees.substitute(nest, {n: ast.Variable(name) for name, n in own.items()})
             step = replace(kernel, program=renamed)
@@ -333,7 +333,7 @@ class Lowering:
 
 def _reads(body: ast.Node) -> frozenset[ast.Access]:
     """What a statement reads, in its conditions and its value."""
-    written = [n.target for n in trees.walk(body) if isinstance(n, ast.Assign)]
+    written = [n.target for n in trees.find_all(body, ast.Assign)]
     return frozenset(trees.accesses(body)).difference(written)
 
 

@@ -90,7 +90,7 @@ class UnitExpressions(UnitTensors):
         return False
 
     def evaluated(self, node: ast.Node) -> Any:
-        variables = {n.name for n in trees.walk(node) if isinstance(n, ast.Variable)}
+        variables = {n.name for n in trees.find_all(node, ast.Variable)}
         values = {n: self.meaning(n, node.span) for n in variables}
         known = {n: v.value for n, v in values.items() if v.value is not PREDEFINED.get(n)}
         return self.evaluate(node, Environment(Scope(), None, known))

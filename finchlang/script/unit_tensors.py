@@ -272,7 +272,7 @@ class UnitTensors:
         site = CallSite(node, self.choices, self.as_operation)
         if substitute.inferring(node.program):
             raise NotStaged("a kernel infers a fill", node.span)
-        declared = {n.tensor for n in trees.walk(node.program) if isinstance(n, ast.Declare)}
+        declared = {n.tensor for n in trees.find_all(node.program, ast.Declare)}
         tensors, numbers, masks = [], [], dict[str, Any]()
         for name, variable in site.variables.items():
             try:
@@ -302,7 +302,7 @@ class UnitTensors:
         whole = substitute.specialized(node, masks, own)
         names = tuple(tensors), tuple(numbers)
         self.names.emit(loop_ir.RunKernel(whole.program, *names, False, span=node.span))
-        yields = [n for n in trees.walk(node.program) if isinstance(n, ast.Yield)]
+        yields = [*trees.find_all(node.program, ast.Yield)]
         found = [self.value(v) for n in yields for v in n.names]
         return found[0] if len(found) == 1 else tuple(found) if found else None
 
