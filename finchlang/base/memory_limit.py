@@ -12,14 +12,10 @@ LARGE = 1 << 26
 PLACE, OWN = "/proc/meminfo", "/proc/self/statm"
 
 
-def fits(size: float) -> bool:
-    """Whether the system has so many bytes: it may promise them, and end the process when they are used."""
-    return size < LARGE or size <= _available()
-
-
 def check_available(size: float) -> None:
-    """Raises MemoryError for more bytes than the system has."""
-    if not fits(size):
+    """Raises MemoryError for more bytes than the system has: it may promise them, and end the process when
+    they are used."""
+    if size >= LARGE and size > _available():
         raise MemoryError(f"no memory of {size} bytes")
 
 

@@ -3,7 +3,6 @@ that is on disk needs nothing else: the compiler is imported only where object c
 
 from __future__ import annotations
 
-import _thread
 import ctypes
 import struct
 from collections.abc import Callable, Iterable, Iterator
@@ -14,7 +13,6 @@ from typing import Any
 from finchlang.base import aligned_memory
 from finchlang.base.disk_cache import DiskCache, default_cache, kept
 from finchlang.base.locks import reentrant_lock
-from finchlang.base.memory_limit import fits
 from finchlang.native.abi import Layout
 from finchlang.native.compiled_kernel import ADDRESS, CALL, NativeKernel, built_in
 from finchlang.native.target import discarded, key_of, llvm, target_machine, uninterrupted
@@ -32,17 +30,6 @@ SYMBOLS: dict[str, int] = {
     for name in _EXPORTS
 }
 
-
-@ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_int64)
-def _fits(size: int) -> bool:
-    try:
-        return fits(size)
-    except KeyboardInterrupt:  # would be lost here
-        _thread.interrupt_main()
-        return True
-
-
-SYMBOLS["fits"] = ctypes.cast(_fits, ctypes.c_void_p).value or 0
 
 #: held while anything is compiled or linked
 linking = reentrant_lock()

@@ -9,8 +9,8 @@ from finchlang.native.compiled_kernel import ADDRESS, CALL
 from finchlang.native.library import GROW
 
 #: Gives larger memory to the buffer at %slot: at least doubled, so that appending takes linear time in all.
-#: Memory that came from outside is copied, and left as it was. Null if there is no memory, or if a signal's
-#: handler raised before `memory_limit.py` was asked, as it is before much is taken. The allocator
+#: Memory that came from outside is copied, and left as it was. Null if there is no memory: the system may
+#: promise more than it has, so it is asked before much is taken, as in `memory_limit.py`. The allocator
 #: aligns to 16 bytes, or less; so somewhat more memory is allocated, and an aligned address in it is taken.
 #: The third word of the slot says where the memory begins, which is needed to free it.
 _GROW = """
@@ -19,8 +19,6 @@ declare void @llvm.memmove.p0.p0.i64(ptr, ptr, i64, i1) nounwind
 declare ptr @PyMem_RawMalloc(i64) nounwind
 declare ptr @PyMem_RawRealloc(ptr, i64) nounwind
 declare i32 @madvise(ptr, i64, i32) nounwind
-declare i32 @PyErr_CheckSignals() nounwind
-declare i32 @fits(i64) nounwind
 
 define preserve_mostcc noalias ptr @grow(ptr captures(none) %slot, i64 %size, i64 %width) nounwind {{
   %room = getelementptr i64, ptr %slot, i64 1
@@ -41,14 +39,9 @@ choose:
   %more = sub i64 %all, %used
   %needed = select i1 %is_foreign, i64 %all, i64 %more
   %is_much = icmp uge i64 %needed, {large}
-  br i1 %is_much, label %look, label %take
-look:
-  %raised = call i32 @PyErr_CheckSignals()
-  %is_raised = icmp ne i32 %raised, 0
-  br i1 %is_raised, label %none, label %ask
+  br i1 %is_much, label %ask, label %take
 ask:
-  %found = call i32 @fits(i64 %needed)
-  %fits = icmp ne i32 %found, 0
+  %fits = call i1 @fits(i64 %needed)
   br i1 %fits, label %take, label %none
 take:
   br i1 %is_foreign, label %fresh, label %extend
@@ -88,6 +81,50 @@ none:
   ret ptr null
 }}"""
 
+#: Whether the system still has so many bytes besides those that it has promised, if it tells.
+_FITS = """
+declare noalias ptr @fopen(ptr, ptr) nounwind
+declare i32 @fscanf(ptr, ptr, ...) nounwind
+declare i32 @fclose(ptr) nounwind
+@reading = private constant [2 x i8] c"r\\00"
+@place = private constant [{length} x i8] c"{place}\\00"
+@lines = private constant [54 x i8] c"MemTotal: %*d kB MemFree: %*d kB MemAvailable: %ld kB\\00"
+@own = private constant [{own_length} x i8] c"{own}\\00"
+@pages = private constant [24 x i8] c"%*d %ld %ld %*d %*d %ld\\00"
+
+define internal void @scan(ptr %place, ptr %form, ptr %a, ptr %b, ptr %c) cold noinline nounwind {{
+  %file = call ptr @fopen(ptr %place, ptr @reading)
+  %is_none = icmp eq ptr %file, null
+  br i1 %is_none, label %end, label %read
+read:
+  %items = call i32 (ptr, ptr, ...) @fscanf(ptr %file, ptr %form, ptr %a, ptr %b, ptr %c)
+  %closed = call i32 @fclose(ptr %file)
+  br label %end
+end:
+  ret void
+}}
+
+define internal i1 @fits(i64 %bytes) cold noinline nounwind {{
+  %numbers = alloca [4 x i64]
+  store [4 x i64] [i64 {most}, i64 0, i64 0, i64 0], ptr %numbers
+  %resident.at = getelementptr i64, ptr %numbers, i64 1
+  %shared.at = getelementptr i64, ptr %numbers, i64 2
+  %promised.at = getelementptr i64, ptr %numbers, i64 3
+  call void @scan(ptr @place, ptr @lines, ptr %numbers, ptr null, ptr null)
+  call void @scan(ptr @own, ptr @pages, ptr %resident.at, ptr %shared.at, ptr %promised.at)
+  %available = load i64, ptr %numbers
+  %resident = load i64, ptr %resident.at
+  %shared = load i64, ptr %shared.at
+  %promised = load i64, ptr %promised.at
+  %touched = sub i64 %resident, %shared
+  %untouched = sub i64 %promised, %touched
+  %others = mul i64 %untouched, {kilobytes}
+  %kilobytes = lshr i64 %bytes, 10
+  %needed = add i64 %kilobytes, %others
+  %fits = icmp sle i64 %needed, %available
+  ret i1 %fits
+}}"""
+
 #: Asks the system for large pages for much memory, as NumPy does for its arrays: random accesses are
 #: quicker there.
 _ADVISE = """
@@ -113,9 +150,11 @@ _LEAST = 8
 
 def _grow() -> str:
     to = max(aligned_memory.ALIGNMENT, _LEAST)
-    large, page = memory_limit.LARGE, mmap.PAGESIZE
+    place, own, large = memory_limit.PLACE, memory_limit.OWN, memory_limit.LARGE
+    lengths, page = {"length": len(place) + 1, "own_length": len(own) + 1}, mmap.PAGESIZE
+    fits = _FITS.format(place=place, own=own, **lengths, most=2**63 - 1, kilobytes=page // 1024)
     advice = _ADVISE.format(last=page - 1, mask=-page, advice=getattr(mmap, "MADV_HUGEPAGE", 0))
-    return _GROW.format(spare=to - _LEAST, last=to - 1, mask=-to, large=large) + advice
+    return _GROW.format(spare=to - _LEAST, last=to - 1, mask=-to, large=large) + fits + advice
 
 
 _BUFFERS = """
