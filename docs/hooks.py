@@ -302,7 +302,7 @@ def drawn(value: Any) -> bytes:
 
     from finchlang.script.display import grey_png, png
 
-    if isinstance(value, np.ndarray) or value._dense_view() is not None:
+    if isinstance(value, np.ndarray) or value.dense_view() is not None:
         array = np.asarray(value if isinstance(value, np.ndarray) else value.to_numpy(), float)
         finite = array[np.isfinite(array)]
         low, high = (finite.min(), finite.max()) if finite.size else (0.0, 1.0)

@@ -262,6 +262,11 @@ class Tensor(array_base.TensorBase):
         array[tuple(coordinates)] = values if self.order else values[0]
         return array
 
+    def dense_view(self) -> np.ndarray | None:
+        """An array over the tensor's memory if that is dense in every mode; else None."""
+        self.memory.is_shared = True
+        return self._dense_view()
+
     def _dense_view(self) -> np.ndarray | None:
         """An array over the tensor's memory if that is dense in every mode; else None."""
         if not array_base.is_whole(self.format):
