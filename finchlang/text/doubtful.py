@@ -65,7 +65,7 @@ def _between(first: ast.Node, second: ast.Node) -> str:
 def lost(program: ast.Node) -> Iterator[Note]:
     """Assignments of a kernel by `=` in a loop whose index is not among those of the target, with values
     that depend on it: all but the last are lost. Products and least values that begin at 0."""
-    yield from _lost(program.program if isinstance(program, ast.Annotated) else program)
+    yield from _lost(program, (), {}, frozenset())
     yield from _begun(program)
 
 
@@ -89,28 +89,33 @@ def _begun(program: ast.Node) -> Iterator[Note]:
                     yield Note(f"`{pretty(tensor)}` begins at 0 and {what}: {way}", node.span)
 
 
-def _lost(program: ast.Node) -> Iterator[Note]:
-    node: Any
-    for node, around in trees.statements(program):
-        is_set = isinstance(node, ast.Assign) and node.op == ast.Variable("initwrite")
-        if not is_set or (span := node.target.span) is None:
-            continue
-        known: dict[str, frozenset[str]] = {}
-        kept = frozenset[str]()
-        for header in around:
-            used = _indices(trees.head(header), known)
-            kept |= used if isinstance(header, ast.Sieve) else frozenset()
-            for name in trees.binds(header):
-                known[name] = used if isinstance(header, ast.Define) else frozenset((name,))
-        kept = kept.union(*(_indices(i, known) for i in node.target.indices))
-        used = _indices(node.value, known)
-        for loop in around:
-            name = "".join(trees.binds(loop))
-            is_lost = isinstance(loop, ast.Loop) and name in used and name not in kept
-            if is_lost and _stays(loop, node):
-                said = f"`{span.text}` is written once for each `{name}`"
-                yield Note(f"{said}, and only the last value stays; `+=` sums up", node.span)
-                break
+def _lost(
+    node: Any, loops: tuple[ast.Loop, ...], known: dict[str, frozenset[str]], guards: frozenset[str]
+) -> Iterator[Note]:
+    match node:
+        case ast.Annotated(_, inner):
+            yield from _lost(inner, loops, known, guards)
+        case ast.Loop(index, _, body):
+            yield from _lost(
+                body, (*loops, node), known | {index.name: frozenset((index.name,))}, guards
+            )
+        case ast.Define(variable, value, body):
+            yield from _lost(body, loops, known | {variable.name: _indices(value, known)}, guards)
+        case ast.Sieve(condition, body):
+            yield from _lost(body, loops, known, guards | _indices(condition, known))
+        case ast.Block(statements):
+            for statement in statements:
+                yield from _lost(statement, loops, known, guards)
+        case ast.Assign(target, ast.Variable("initwrite"), value) if target.span is not None:
+            kept = guards | frozenset().union(*(_indices(i, known) for i in target.indices))
+            used = _indices(value, known)
+            for loop in loops:
+                name = loop.index.name
+                if name in used and name not in kept and _stays(loop, node):
+                    what = f"`{target.span.text}` is written once for each `{name}`"
+                    message = f"{what}, and only the last value stays; `+=` sums up"
+                    yield Note(message, node.span)
+                    return
 
 
 def _indices(node: ast.Node, known: dict[str, frozenset[str]]) -> frozenset[str]:
@@ -119,7 +124,7 @@ def _indices(node: ast.Node, known: dict[str, frozenset[str]]) -> frozenset[str]
     return frozenset().union(*(known.get(name, frozenset()) for name in names))
 
 
-def _stays(loop: trees.Header, assign: ast.Assign) -> bool:
+def _stays(loop: ast.Loop, assign: ast.Assign) -> bool:
     """Whether what a statement writes is neither read nor declared within a loop around it."""
     tensor = assign.target.tensor
     for node in trees.walk(loop.body):
