@@ -17,11 +17,18 @@ NameOf = Callable[[Expression], str | None]
 
 class Described:
     """What was decided for one form, as text once operands have names: the division `best`, as written,
-    and `notes` of what was not allowed, or not weighed."""
+    the next best, and `notes` of what was not allowed, or not weighed."""
 
-    def __init__(self, form: SumProduct, best: PlannedNest, written: PlannedNest):
+    def __init__(
+        self,
+        form: SumProduct,
+        best: PlannedNest,
+        written: PlannedNest,
+        other: PlannedNest | None,
+    ):
         self.factors, self.scalars = list(form.factors), list(form.scalars)
-        self.times, self.total, self.best, self.written = form.times, form.total, best, written
+        self.times, self.total, self.other = form.times, form.total, other
+        self.best, self.written = best, written
         self.notes, self.letters = list[str](), dict[int, str]()
         #: what it costs multiplied out, if it was
         self.multiplied = 0.0
@@ -29,13 +36,16 @@ class Described:
     @property
     def is_choice(self) -> bool:
         """Whether there is something to tell."""
-        return self.best.cost < self.written.cost or bool(self.notes) or self.multiplied > 0
+        is_other = self.best.cost < self.written.cost or self.other is not None
+        return is_other or bool(self.notes) or self.multiplied > 0
 
     def text(self, name_of: NameOf) -> str:
         whole = f"{self.nest(self.best, name_of, 't')}: {self.best.cost:.2g} steps"
         whole += f", {self.best.entries:.2g} entries"
         if self.best.cost < self.written.cost:
             whole += f"; as written {self.written.cost:.2g}"
+        if self.other is not None:
+            whole += f"; next {self.nest(self.other, name_of, 't')}: {self.other.cost:.2g}"
         if self.multiplied:
             whole = f"multiplied out, {self.multiplied:.2g} steps, not {whole}"
         return "; ".join(dict.fromkeys([whole, *self.notes]))

@@ -198,7 +198,9 @@ class LogicalPlanner:
         written, best = division.as_written(form.written), division.best()
         self.is_choice = self.is_choice or len(form.factors) > 1
         chosen = best if best.cost <= costs.GAIN * written.cost or is_masked else written
-        told = Described(form, best, written)
+        others = [nest for nest in division.complete if best.cost < nest.cost != written.cost]
+        other = min(others, key=lambda nest: nest.cost, default=None)
+        told = Described(form, best, written, other)
         if division.choices > MOST:
             told.notes.append(f"after {MOST} choices no more divisions are weighed")
         found, cost = self.built(chosen, form, told, form.scalars)
