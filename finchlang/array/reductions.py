@@ -22,7 +22,7 @@ def reduced(op: Any, arg: Expression, axis: Any, keepdims: bool) -> Expression:
     """A reduction over some axes, None for all. Raises TypeError for an operator without an identity."""
     axes = normalized_axes(axis, len(arg.shape))
     left = [size for k, size in enumerate(arg.shape) if k not in axes]
-    has_fill = len(left) > 1 or math.prod(left) > costs.FEW_PLACES
+    has_fill = len(left) > 1 or math.prod(left) > costs.SHORT
     found = Reduce(op, arg, axes, has_fill) if axes else arg
     return with_axes(found, axes, len(arg.shape)) if keepdims and axes else found
 
