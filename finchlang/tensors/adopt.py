@@ -95,6 +95,8 @@ def _from_scipy(matrix: Any) -> Tensor | SwizzledTensor:
     if matrix.ndim != 2:
         return _from_coordinates(_checked_coordinates(matrix))
     if matrix.format not in ("csc", "csr"):
+        if (in_order := _listed_in_order(matrix)) is not None:
+            return in_order
         matrix = _checked_coordinates(matrix)
         if matrix.shape[1] > max(MANY, len(matrix.data)):
             return _from_coordinates(matrix, are_dense=(False, False))
@@ -123,6 +125,32 @@ def _from_scipy(matrix: Any) -> Tensor | SwizzledTensor:
         matrix.has_canonical_format = matrix.has_sorted_indices = False
         return _from_scipy(matrix)
     return tensor
+
+
+def _listed_in_order(matrix: Any) -> Tensor | None:
+    """A tensor over a COO matrix that is valid and already sorted by columns, so that it need not be sorted
+    again; None for another, or one of fewer entries than columns."""
+    if matrix.format != "coo":
+        return None
+    data, coordinates = _part(matrix, "data"), _coordinates(matrix, "SciPy").coords
+    is_listed = all(part.shape == data.shape for part in coordinates)
+    if not is_listed or len(data) < max(matrix.shape[1], 1):
+        return None
+    is_native = data.flags.c_contiguous and data.flags.aligned and data.dtype.isnative
+    if not is_native or any(part.dtype not in (np.int32, np.int64) for part in coordinates):
+        return None
+    # checked as copies, since kernels index by these and nobody else can change them
+    rows, columns = map(aligned_copy, coordinates)
+    (height, width), is_next = matrix.shape, columns[1:] > columns[:-1]
+    is_inside = rows.min() >= 0 and rows.max() < height and columns[0] >= 0 and columns[-1] < width
+    is_sorted = np.all(is_next | ((columns[1:] == columns[:-1]) & (rows[1:] > rows[:-1])))
+    if not is_inside or not is_sorted:
+        return None
+    ends = np.searchsorted(columns, np.arange(width + 1, dtype=columns.dtype))
+    memory = Memory.borrowed((height, width), (ends.astype(rows.dtype), rows, data), (len(rows),))
+    level = matrix_format(data.dtype, rows.dtype, False)
+    assert isinstance(level, Level)
+    return Tensor.over(level, memory, True)
 
 
 @cache
