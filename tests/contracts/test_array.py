@@ -218,7 +218,8 @@ def check_same(found: Any, wanted: Any) -> None:
             np.testing.assert_array_equal(found, wanted)
         else:
             near = 1e-5 if found.dtype == np.float32 else 1e-11
-            np.testing.assert_allclose(found, wanted, rtol=near, atol=near)
+            most = np.abs(wanted).max(initial=1, where=np.isfinite(wanted))  # as of eigenvalues
+            np.testing.assert_allclose(found, wanted, rtol=near, atol=near * most)
     else:
         assert type(found) is type(wanted)
         assert found == wanted or found != found and wanted != wanted
