@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from finchlang.base.errors import Bug, FinchError
-from finchlang.denote import shape_arithmetic
+from finchlang.denote import numpy_operators as ops, shape_arithmetic
 from finchlang.denote.bindings import (
     DenseArray,
     ScriptFunction,
@@ -23,15 +23,6 @@ from finchlang.denote.bindings import (
 from finchlang.denote.check_lifecycle import WRITES
 from finchlang.denote.extents import Environment, Equations, Late
 from finchlang.denote.index_modifiers import called, is_bare, is_mask, summands
-from finchlang.denote.numpy_operators import (
-    COMPARISONS,
-    MEANINGS,
-    Meaning,
-    apply,
-    choice,
-    common,
-    is_kept,
-)
 from finchlang.denote.references import Named, Places, needed
 from finchlang.denote.shape_arithmetic import Bounds, tensors_of
 from finchlang.denote.typed_values import Failed, Number, convert, integer, number
@@ -55,7 +46,7 @@ def _declared(program: ast.Node) -> set[str]:
 class Denotation(Places):
     """Statements change `arrays`, expressions have values; operators compute as `meanings` say."""
 
-    meanings: Mapping[tuple[str, int], Meaning] = MEANINGS
+    meanings: Mapping[tuple[str, int], ops.Meaning] = ops.MEANINGS
 
     dimensions: Equations
 
@@ -124,7 +115,7 @@ class Denotation(Places):
     def decided_of(self, reduced: set[tuple[Any, ast.Node]]) -> set[ast.Node]:
         """The scalars whose value their operator gives back now, whatever is reduced into them."""
         arrays = [(name, op, self.arrays[name.name]) for name, op in reduced]
-        return {name for name, op, a in arrays if is_kept(op, a.data[()], a.type.dtype)}
+        return {name for name, op, a in arrays if ops.is_kept(op, a.data[()], a.type.dtype)}
 
     def leaves(self, node: Any, env: Environment) -> bool:
         """Whether an update leaves a decided scalar as it is: in a wider type others may decide it."""
@@ -135,7 +126,7 @@ class Denotation(Places):
             return True  # not needed
         if not isinstance(value, (Number, Failed)):
             return True
-        return is_kept(node.op, array.data[()], common(array.type.dtype, value.value.dtype))
+        return ops.is_kept(node.op, array.data[()], ops.common(array.type.dtype, value.value.dtype))
 
     def sieve(self, value: Any, condition: ast.Node, body: ast.Node, env: Environment) -> None:
         """Run `body` if its condition holds. The condition is not needed if `body` does nothing."""
@@ -200,7 +191,7 @@ class Denotation(Places):
     def after(self, op: ast.Node, old: Any, value: Any, target: ast.Access) -> Any:
         """The new value of an element, before it is converted to the tensor's type."""
         if op in WRITES:
-            return apply(ast.Variable("identity"), [value], target)
+            return ops.apply(ast.Variable("identity"), [value], target)
         plain = Number(value.value) if isinstance(value, Number) else value
         return self.apply(op, [old, plain], target)
 
@@ -253,7 +244,10 @@ class Denotation(Places):
                     message = f"{name} has {len(shape)} dimensions, not {k}"
                     raise FinchError("dimension", message, node.span)
                 return number(shape[k - 1])
-            case ast.Call(op, (*before, last)) if len(before) > 1 and choice(op) in ("&&", "||"):
+            case ast.Call(op, (*before, last)) if len(before) > 1 and ops.choice(op) in (
+                "&&",
+                "||",
+            ):
                 first = ast.Call(op, tuple(before), span=node.span)
                 return self.value(ast.Call(op, (first, last), span=node.span), env)
             case ast.Call(op, args):
@@ -271,7 +265,7 @@ class Denotation(Places):
 
     def apply(self, op: ast.Node, args: list[Any], node: ast.Node) -> Any:
         if not isinstance(op, Operation):
-            return apply(op, args, node, self.meanings)
+            return ops.apply(op, args, node, self.meanings)
         if ast.MISSING in args:
             return ast.MISSING
         function = self.functions[op]
@@ -285,7 +279,7 @@ class Denotation(Places):
         """The value of a call, structural where the text alone tells it: a comparison of an index, perhaps
         moved by literals, with an integer that is the same in all steps of its loop, like a mask, or with
         itself."""
-        if called(node) not in COMPARISONS or not isinstance(value, Number):
+        if called(node) not in ops.COMPARISONS or not isinstance(value, Number):
             return value
         indices = []
         for moved, outer in (node.args, node.args[::-1]):
@@ -302,7 +296,7 @@ class Denotation(Places):
         """The value of a choice, which reads an element at an expression in what is chosen from: it is one
         between statements, in which the value chosen stays structural, if it is the fill that is read
         there, or the only structural one."""
-        name, arms = choice(node.op), node.args[1:]
+        name, arms = ops.choice(node.op), node.args[1:]
         known = name and isinstance(found, Number) and isinstance(values[0], Number)
         if not known or not any(map(self.is_gathered, arms)):
             return found
