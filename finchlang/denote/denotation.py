@@ -7,6 +7,7 @@ system: the interpreter and compiled code are checked against it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from operator import eq
 from typing import Any
 
 import numpy as np
@@ -213,9 +214,11 @@ class Denotation(Places):
             return name.name in self.declared and bool(value.value == array.fill)
         if array.type.dtype.names:
             return False
-        kept = [convert(np.float64(old), array.type.dtype) for old in (0, 1, 2, -3)]
+        type = array.type.dtype
+        kept = [convert(np.float64(old), type) for old in (0, 1, 2, -3)]
         new = [self.apply(op, [Number(old), value], target) for old in kept]
-        return all(isinstance(n, Number) and n.value == o for n, o in zip(new, kept, strict=True))
+        numbers = [convert(n.value, type) if isinstance(n, Number) else None for n in new]
+        return all(map(eq, numbers, kept))
 
     # ---------------------------------------------------------------- expressions
 

@@ -281,7 +281,7 @@ def _zero_if(k: int, x: Any, by: Any) -> Any:
 
 
 #: The result that a structural k-th operand x alone decides, whatever the others are, else None; operands
-#: have been brought to a common type.
+#: have been brought to the common type t, but for those of comparisons.
 DECIDING: dict[str, Callable[[int, Any, np.dtype], Any]] = {
     "*": lambda k, x, t: 0 if x == 0 else None,
     **dict.fromkeys(("/", "div"), lambda k, x, t: _zero_if(k, x, np.isinf(x))),
@@ -397,7 +397,12 @@ def _decided(name: str, args: list[Any]) -> Any:
     if name not in DECIDING or len(args) != 2:
         return None
     dtype = common(*(a.value.dtype for a in args))
-    known = [(k, a.value) for k, a in enumerate(args, 1) if _is_structural(a)]
+    # comparisons are of the numbers that operands are
+    known = [
+        (k, a.value if name in COMPARISONS else convert(a.value, dtype))
+        for k, a in enumerate(args, 1)
+        if _is_structural(a)
+    ]
     found = [r for k, x in known if (r := DECIDING[name](k, x, dtype)) is not None]
     return found[0] if found and all(r == found[0] for r in found) else None
 

@@ -106,7 +106,9 @@ def guarded(node: ast.Node, context: ctx.ProgramContext, keeps: bool = True) -> 
                 return kept
 
             def under(test: ast.Node, arm: ast.Node, rest: ast.Node | None) -> ast.Sieve:
-                arm = arm if type_of(arm) == type else ast.Call(ast.Variable(type.name), (arm,))
+                # as `?:` converts its arms: a number that the common type cannot hold is cut
+                name = f"cut_{type.name}" if type.kind in ("int", "uint") else type.name
+                arm = arm if type_of(arm) == type else ast.Call(ast.Variable(name), (arm,))
                 own = trees.rewrite_bottom_up(lambda n: arm if n == call else n, held)
                 own = own if rest is None else ast.Sieve(own, rest, span=node.span)
                 return ast.Sieve(test, own, span=node.span)

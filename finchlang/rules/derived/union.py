@@ -4,12 +4,15 @@ base rules tell all combinations of them apart."""
 
 from __future__ import annotations
 
+from typing import Any
+
 from finchlang.algebra.simplify import is_scope, simplify
 from finchlang.host.engine import Machine, Step, rule
 from finchlang.host.interface import Host
 from finchlang.levels.element import typed_literal
 from finchlang.levels.looplets import AcceptRun, Choice, Lookup, Run, Sequence, Spike, Steps
 from finchlang.rules.base import context
+from finchlang.rules.base.expressions import evaluate
 from finchlang.rules.base.loops import accept_run, lookup, loop, unfurl, unfurlable
 from finchlang.rules.base.state import State
 from finchlang.rules.derived.operand_choice import gives_tensors
@@ -20,7 +23,7 @@ from finchlang.rules.derived.union_over_a_region import (
     is_of_runs_and_lookups,
 )
 from finchlang.syntax import traversal as trees
-from finchlang.syntax.nodes import EMPTY, Block, Literal, Loop, Node
+from finchlang.syntax.nodes import EMPTY, Access, Assign, Block, Literal, Loop, Node
 from finchlang.wrappers.masks import Mask
 
 
@@ -50,6 +53,8 @@ def union(machine: Machine, term: Node, state: State) -> Step | None:
     apart = _apart(term)
     is_wide = region is not None and region[0] is not region[1]
     if len(apart) > 1 and not is_wide:
+        if written := _written_twice(apart):
+            return _looked_up_once(machine, term, state, written), state
         for part in apart:
             machine.run(part, state.inside())
         return EMPTY, state
@@ -106,6 +111,29 @@ def _apart(term: Node) -> list[Node]:
         groups.append((found, moving, own))
     parts = [trees.block(*own) for _, _, own in groups]
     return [trees.replace(term, body=p) for p in parts] if isinstance(term, Loop) else parts
+
+
+def _written_twice(parts: list[Node]) -> list[Access]:
+    """The targets, one for each lookup that several of the parts write to."""
+    found: list[dict[Node, Access]] = []
+    for part in parts:
+        targets = (n.target for n in trees.find_all(part, Assign))
+        found.append({t.tensor: t for t in targets if isinstance(t.tensor, Lookup)})
+    written = [lookup for part in found for lookup in part]
+    known = {lookup: target for part in found for lookup, target in part.items()}
+    return [target for lookup, target in known.items() if written.count(lookup) > 1]
+
+
+def _looked_up_once(machine: Machine, term: Node, state: State, targets: list[Access]) -> Node:
+    """The term with what is written looked up: it is entered, and left, once for all statements."""
+    region, there = context.bounded(term), dict[int, Node]()
+    for target in targets:
+        index = target.indices[-1]
+        is_here = region is not None and isinstance(term, Loop) and index == term.index
+        i = region[0] if is_here and region else evaluate(index, state, machine)
+        lookup: Any = target.tensor
+        there[id(lookup)] = lookup.body(state.host, i)
+    return context.put(term, there, consume=True)
 
 
 def _of_tensors(machine: Machine, term: Node, state: State, tensors: list[Choice]) -> Step | None:
