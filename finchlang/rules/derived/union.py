@@ -38,7 +38,8 @@ def union(machine: Machine, term: Node, state: State) -> Step | None:
     if f is z'': E[z'']; ...
 
     f being the largest expression with several of them whose cases are known. Statements that do not ask
-    for just the same operands are done one after the other. What is a tensor or a fill here goes undecided
+    for just the same operands are done one after the other, once what several of them write to has been
+    looked up. What is a tensor or a fill here goes undecided
     into the loops within, as one_of(c => tensor, ..., fill), unless nothing is left where it is the fill.
     Over a region of choices alone, if f is no literal: E[f(access(lookup(i ↦ choice(...)), i), ...)], with
     numbers that are the same everywhere read before. Relies on nothing but Simplify, which says what the
@@ -53,11 +54,13 @@ def union(machine: Machine, term: Node, state: State) -> Step | None:
     apart = _apart(term)
     is_wide = region is not None and region[0] is not region[1]
     if len(apart) > 1 and not is_wide:
-        if written := _written_twice(apart):
+        written = _written_twice(apart)
+        if not written:
+            for part in apart:
+                machine.run(part, state.inside())
+            return EMPTY, state
+        if all(isinstance(target.tensor, Lookup) for target in written):
             return _looked_up_once(machine, term, state, written), state
-        for part in apart:
-            machine.run(part, state.inside())
-        return EMPTY, state
     if tensors:
         return _of_tensors(machine, term, state, tensors)
     if is_wide:
@@ -115,14 +118,14 @@ def _apart(term: Node) -> list[Node]:
 
 
 def _written_twice(parts: list[Node]) -> list[Access]:
-    """The targets, one for each lookup that several of the parts write to."""
+    """The targets with indices of which several of the parts write to the tensor, one for each tensor."""
     found: list[dict[Node, Access]] = []
     for part in parts:
         targets = (n.target for n in trees.find_all(part, Assign))
-        found.append({t.tensor: t for t in targets if isinstance(t.tensor, Lookup)})
-    written = [lookup for part in found for lookup in part]
-    known = {lookup: target for part in found for lookup, target in part.items()}
-    return [target for lookup, target in known.items() if written.count(lookup) > 1]
+        found.append({t.tensor: t for t in targets if t.indices})
+    written = [tensor for part in found for tensor in part]
+    known = {tensor: target for part in found for tensor, target in part.items()}
+    return [target for tensor, target in known.items() if written.count(tensor) > 1]
 
 
 def _looked_up_once(machine: Machine, term: Node, state: State, targets: list[Access]) -> Node:
