@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from finchlang.algebra import costs
 from finchlang.array.expression import Array, Expression, Leaf, plain
 from finchlang.array.logical.stats import entries_of
 from finchlang.array.operands import as_expression
@@ -33,8 +34,9 @@ SPARE = 4096
 #: at most this many programs are cached; the oldest goes first
 PROGRAMS = 1024
 
-#: a dense result of sparse operands may have SMALL bytes, or TIMES the bytes of its operands
-SMALL, TIMES = 1 << 16, 10
+#: a dense result of sparse operands may have SMALL bytes, or TIMES the bytes of its operands. The plan's
+#: limits, in places, are within these: numbers have 8 bytes, positions with their values 4 or more
+SMALL, TIMES = 8 * costs.FEW_PLACES, 2 * costs.TIMES
 
 #: runs a kernel, given the values of its names
 RunKernel = Callable[[ast.KernelNode, dict[str, Any]], Any]

@@ -247,10 +247,7 @@ class Denotation(Places):
                     message = f"{name} has {len(shape)} dimensions, not {k}"
                     raise FinchError("dimension", message, node.span)
                 return number(shape[k - 1])
-            case ast.Call(op, (*before, last)) if len(before) > 1 and ops.choice(op) in (
-                "&&",
-                "||",
-            ):
+            case ast.Call(op, (*before, last)) if before[1:] and ops.choice(op) in ("&&", "||"):
                 first = ast.Call(op, tuple(before), span=node.span)
                 return self.value(ast.Call(op, (first, last), span=node.span), env)
             case ast.Call(op, args):

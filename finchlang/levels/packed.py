@@ -13,8 +13,20 @@ from finchlang.base.records import record
 from finchlang.host.construct import add, compare, mul, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
-from finchlang.levels import layout as lay, level as base
+from finchlang.levels import layout as lay
 from finchlang.levels.element import differs
+from finchlang.levels.level import (
+    READ,
+    ByName,
+    Dims,
+    Fiber,
+    Found,
+    Given,
+    Level,
+    Sizes,
+    Storage,
+    Within,
+)
 from finchlang.levels.looplets import Lookup, Phase, Run, Sequence, at_point
 from finchlang.levels.numpy_layout import ranges
 from finchlang.levels.write_refused import refused
@@ -30,14 +42,14 @@ class HalfSquare(lay.Grid):
 
 
 @dataclass(frozen=True)
-class Packed(base.Level):
+class Packed(Level):
     """One half of an n x n matrix, column after column: n (n + 1) / 2 positions of the child a fiber.
 
     An assignment to the other half is an access-order error at run time, unless a condition excludes it
     beforehand (`if i <= j`). Raises FinchError "dimension" for a matrix that is not square.
     """
 
-    lvl: base.Level
+    lvl: Level
 
     layout = (HalfSquare(),)
     stores_fill = True
@@ -59,14 +71,14 @@ class Packed(base.Level):
         """The looplets of a column."""
         raise Bug(f"{type(self).__name__} leaves this out")
 
-    def declare(self, host: Host, store: base.Storage, dims: base.Dims) -> None:
+    def declare(self, host: Host, store: Storage, dims: Dims) -> None:
         rows, columns = dims[-2:]
         message = f"{type(self).__name__} is square, not {{}} x {{}}"
         differ = compare("ne", rows, columns)
         host.branch(differ, lambda: host.fail("dimension", message, (rows, columns)))
         super().declare(host, store, dims)
 
-    def unfurl(self, host: Host, fiber: base.Fiber, stop: Expr, protocol: str | None) -> Node:
+    def unfurl(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:
         return Lookup(lambda host, j: Column(fiber, j))
 
     def select(self, coordinates: np.ndarray, values: np.ndarray, mode: int) -> np.ndarray:
@@ -84,25 +96,21 @@ class Packed(base.Level):
             message = f"{type(self).__name__} has no place for an entry at ({i}, {j})"
             raise FinchError("access order", message)
 
-    def _square(self, sizes: base.Sizes) -> int:
+    def _square(self, sizes: Sizes) -> int:
         rows, columns = sizes
         if rows != columns:
             message = f"{type(self).__name__} is square, not {rows} x {columns}"
             raise FinchError("dimension", message)
         return columns
 
-    def pack(self, given: base.Given) -> tuple[base.ByName, np.ndarray, Any]:
+    def pack(self, given: Given) -> tuple[ByName, np.ndarray, Any]:
         n, (i, j) = self._square(given.sizes), given.coordinates
         at = given.positions * _half(n * (n + 1)) + self.column_start(j, n) + i
         return {}, at, slice(None)
 
     def unpack(
-        self,
-        storage: base.ByName,
-        positions: np.ndarray,
-        sizes: base.Sizes,
-        kept: np.ndarray | None = None,
-    ) -> base.Found:
+        self, storage: ByName, positions: np.ndarray, sizes: Sizes, kept: np.ndarray | None = None
+    ) -> Found:
         n = self._square(sizes)
         cells = np.indices((n, n)).reshape(2, -1)
         i, j = cells[:, self.is_stored(*cells)]
@@ -110,7 +118,7 @@ class Packed(base.Level):
         children = positions[which] * _half(n * (n + 1)) + (self.column_start(j, n) + i)[nth]
         return which, np.array([i[nth], j[nth]]), children
 
-    def problem(self, storage: base.ByName, count: int, sizes: base.Sizes) -> str | None:
+    def problem(self, storage: ByName, count: int, sizes: Sizes) -> str | None:
         rows, columns = sizes
         return None if rows == columns else f"it must be square, not {rows} x {columns}"
 
@@ -121,7 +129,7 @@ def _half(product: Any) -> Any:
 
 
 @record(slots=True)
-class Column(base.Within):
+class Column(Within):
     """Column `j` (from 1) of a packed matrix."""
 
     j: Expr
@@ -134,7 +142,7 @@ class Column(base.Within):
 
     def unfurl(self, host: Host, stop: Expr | None, protocol: str | None) -> Node:
         column = self.level.column(host, self)
-        is_followed = protocol == "follow" and self.mode == base.READ
+        is_followed = protocol == "follow" and self.mode == READ
         return Lookup(lambda host, i: at_point(host, column, i)) if is_followed else column
 
     def start(self, j: Expr) -> Expr:
@@ -149,7 +157,7 @@ class Column(base.Within):
 
     def outside(self) -> Node:
         """The part of the column that is not stored: it reads as fill and cannot be written."""
-        if self.body.mode == base.READ:
+        if self.body.mode == READ:
             return Run(self.body.level.fill)
         message = f"{type(self.level).__name__} has no place to write ({{}}, {{}})"
         return Lookup(lambda host, i: refused(self.body, message, (i, self.j)))
@@ -196,7 +204,7 @@ class Symmetric(UpperTriangular):
     has_gaps = False
 
     def column(self, host: Host, column: Column) -> Node:
-        if column.body.mode != base.READ:
+        if column.body.mode != READ:
             return UpperTriangular.column(self, host, column)
 
         child, j = column.body.child, column.j
@@ -204,12 +212,8 @@ class Symmetric(UpperTriangular):
         return Sequence((Phase(column.stored(host), stop=j), Phase(mirrored)))
 
     def unpack(
-        self,
-        storage: base.ByName,
-        positions: np.ndarray,
-        sizes: base.Sizes,
-        kept: np.ndarray | None = None,
-    ) -> base.Found:
+        self, storage: ByName, positions: np.ndarray, sizes: Sizes, kept: np.ndarray | None = None
+    ) -> Found:
         which, rows, children = UpperTriangular.unpack(self, storage, positions, sizes)
         below = np.flatnonzero(rows[0] < rows[1])
         both = np.concatenate((np.arange(len(which)), below))
