@@ -18,6 +18,8 @@ from finchlang.syntax.types import Int64, PairType, Type
 #: become 0, though the whole does not. Nor is a quotient a product with the reciprocal, which is rounded
 #: once more and may be Inf. NaN and infinities are honoured (for min-plus).
 FAST = "nsz contract"
+#: Without `nsz`: with both, LLVM takes x - x within a sum for 0, also where x is NaN or Inf.
+SUMS = "reassoc contract"
 
 
 class Body(ABC):
@@ -81,8 +83,8 @@ def emit_op(body: Body, op: Op, args: list[str]) -> str:
         raise Bug(f"no native code for the operation {op.name}")
     if not isinstance(emit, str):
         return emit(body, op, args)
-    order = "reassoc " if op in body.sums else ""
-    fast = f"{order}{FAST} " if op.type.is_float and not body.is_exact else ""
+    flags = SUMS if op in body.sums else FAST
+    fast = f"{flags} " if op.type.is_float and not body.is_exact else ""
     kinds = {"s": llvm_type(op.args[0].type), "t": llvm_type(op.type)}
     return body.new(emit.format(*args, f="f" * op.type.is_float, fast=fast, **kinds))
 

@@ -95,8 +95,8 @@ def _waiting(term: Node, choices: list[Choice], host: Host) -> Node | None:
 
 def _apart(term: Node) -> list[Node]:
     """Statements, each with those that ask for just the same operands, in their order: the cases of others
-    would be told apart within each of its cases. Two that go through the same steps stay together, since
-    the second would begin where the first one left them; so do two that write the same run."""
+    would be told apart within each of its cases. Two that go through the same steps stay together: the
+    second would begin where the first one left them."""
     body = term.body if isinstance(term, Loop) else term
     if not isinstance(body, Block) or is_scope(body):
         return []
@@ -104,8 +104,7 @@ def _apart(term: Node) -> list[Node]:
     for statement in body.statements:
         asked = [x for kind in (Choice, Spike) for x in context.find_all(statement, kind)]
         found = {id(x) for x in asked or context.find_all(statement, Lookup)}  # which may give one
-        once = Steps, Sequence, AcceptRun
-        steps = (x for x in context.find_looplets(statement) if isinstance(x, once))
+        steps = (x for x in context.find_looplets(statement) if isinstance(x, (Steps, Sequence)))
         moving, own = {*map(id, steps)}, [statement]
         while groups and (
             not found or groups[-1][0] in (found, set()) or any(moving & g[1] for g in groups)
