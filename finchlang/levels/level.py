@@ -94,6 +94,10 @@ class Level:
             why = "it stores -1 where nothing is stored"
             raise FinchError("type", f"the index type of {name} must be signed: {why}")
 
+    def __getstate__(self) -> dict[str, Any]:
+        """It is copied and pickled by its fields: the rest follows from them, and has functions in it."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
     @cached_property
     def arrays(self) -> tuple[tuple[str, Type | None], ...]:
         """The arrays of the storage as (name, type); None is the level's own type."""
