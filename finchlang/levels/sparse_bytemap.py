@@ -121,7 +121,7 @@ class SparseByteMap(Indexed):
             each_listed(host, store.ptr, size, count, coordinate)
         host.set(store.fibers, count)
         positions = host.let(mul(count, size), "count")
-        if not store.is_whole:  # a copy of the tensor has no room for fibers that were dropped
+        if not store.is_outermost:  # a copy of the tensor has no room for fibers that were dropped
             host.set(store.cleared, positions)
         self.lvl.freeze(host, store.child, dims[:-1], positions)
 
@@ -266,8 +266,7 @@ class SparseByteMap(Indexed):
         storage, entries, kept = super().pack(given)
         tbl = full_aligned(given.fibers * given.sizes[0], False, bool)
         tbl[entries] = True
-        counters = {"cleared": len(tbl), "fibers": given.fibers, "width": given.sizes[0]}
-        return storage | {"tbl": tbl} | counters, entries, kept
+        return storage | {"tbl": tbl} | _counters(given.fibers, *given.sizes), entries, kept
 
     def problem(self, storage: ByName, count: int, sizes: Sizes) -> str | None:
         if found := super().problem(storage, count, sizes):
@@ -275,4 +274,12 @@ class SparseByteMap(Indexed):
         _, _, listed = self.unpack(storage, np.arange(count), sizes)
         if not np.array_equal(np.flatnonzero(storage["tbl"][: count * sizes[0]]), listed):
             return "tbl has other places than idx"
-        return None
+        wrong = [k for k, n in _counters(count, *sizes).items() if storage[k] != n]
+        return (
+            f"{wrong[0]} is {storage[wrong[0]]}, for {count} x {sizes[0]} places" if wrong else None
+        )
+
+
+def _counters(fibers: int, width: int) -> ByName:
+    """The counters of a frozen level that do not follow from its offsets."""
+    return {"cleared": fibers * width, "fibers": fibers, "width": width}
