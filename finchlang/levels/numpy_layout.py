@@ -307,7 +307,10 @@ def _wrong_array(layout: Layout, storage: ByName, count: int, sizes: Sizes) -> s
     """What is wrong with lengths, offsets, and coordinates that are out of range or out of order."""
     offsets: np.ndarray | None = None
     ascends: Any = None
+    ends = dict[str, int]()
     for part, n in _walked(layout, storage, count, sizes):
+        if isinstance(part, lay.Counted):  # by a counter of more than what is listed
+            ends.pop(part.counter, None)
         if not isinstance(part, lay.Each | lay.Offsets | lay.ChildPositions):
             continue
         needed, array = n + isinstance(part, lay.Offsets), storage[part.name]
@@ -318,6 +321,7 @@ def _wrong_array(layout: Layout, storage: ByName, count: int, sizes: Sizes) -> s
             if array[0] != 0 or np.any(array[1:] < array[:-1]):
                 return f"{part.name} must start at 0 and never descend"
             offsets = array if offsets is None else offsets
+            ends[part.counter] = int(array[-1])
         if isinstance(part, lay.Coordinate):
             used = array if part.empty is None else array[array != part.empty]
             if len(used) and (used.min() < 0 or used.max() >= sizes[part.mode]):
@@ -329,6 +333,9 @@ def _wrong_array(layout: Layout, storage: ByName, count: int, sizes: Sizes) -> s
                 ascends = rises
     if ascends is not None and not _in_each(offsets, ascends):
         return "what is stored must ascend within each fiber"
+    for name, end in ends.items():
+        if storage[name] != end:
+            return f"{name} is {storage[name]}, but the offsets end at {end}"
     return None
 
 

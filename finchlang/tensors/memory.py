@@ -11,6 +11,8 @@ from finchlang.base.aligned_memory import ALIGNMENT, aligned_copy, empty_aligned
 from finchlang.base.errors import FinchError
 from finchlang.levels.layout import ByName
 from finchlang.levels.numpy_layout import Sizes, child_count, lengths
+from finchlang.syntax.types import foreign
+from finchlang.tensors.entries import array_of
 
 if TYPE_CHECKING:
     from finchlang.levels.level import Level
@@ -60,8 +62,10 @@ class Memory:
         counters: list[Any] = []
         views: list[ByName] = []
         levels = [*format.levels()]
-        if len(storage) != len(levels):
-            message = f"{format} is stored in {len(levels)} parts, not {len(storage)}"
+        is_listed = isinstance(storage, Sequence) and all(isinstance(own, dict) for own in storage)
+        if not is_listed or len(storage) != len(levels):
+            given = len(storage) if is_listed else foreign(storage)
+            message = f"{format} is stored in {len(levels)} parts, each a dictionary, not {given}"
             raise FinchError("type", message)
         for level, own in zip(levels, storage, strict=True):
             needed = [name for name, _ in (*level.arrays, *level.counters) if name not in own]
@@ -72,7 +76,7 @@ class Memory:
                 arrays.append(_owned(own[name], (type or level.own_type).dtype, copied))
             named = zip(level.arrays, arrays[first:], strict=True)
             views.append({**own, **{name: array[:] for (name, _), array in named}})
-            counters += [own[name] for name, _ in level.counters]
+            counters += [_count(name, own[name]) for name, _ in level.counters]
         memory = cls(shape, arrays, tuple(counters))
         memory._storage = views
         return memory
@@ -120,9 +124,18 @@ def in_use(parts: Parts) -> Iterator[tuple[int, int, dict[str, np.ndarray]]]:
         yield count, stored, {name: storage[name][:number] for name, number in used.items()}
 
 
+def _count(name: str, given: Any) -> int:
+    """A counter. Raises FinchError "type" for another value than a number of things."""
+    is_number = isinstance(given, (int, np.integer)) and not isinstance(given, bool)
+    if not is_number or not 0 <= given < 1 << 63:
+        what = given if is_number else foreign(given)
+        raise FinchError("type", f"`{name}` of a storage is a count, not {what}")
+    return int(given)
+
+
 def _owned(array: Any, dtype: np.dtype, copied: bool) -> np.ndarray:
     """`array` if a tensor may keep it, else a copy. Raises FinchError "type" if it is not converted."""
-    array = np.asarray(array)
+    array = array_of(array, "parts of a storage")
     if not np.can_cast(array.dtype, dtype, "same_kind"):
         raise FinchError("type", f"an array of {array.dtype} stands where one of {dtype} is kept")
     is_ours = array.dtype == dtype and array.ndim == 1 and array.flags.c_contiguous

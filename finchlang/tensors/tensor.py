@@ -117,7 +117,8 @@ class Tensor(array_base.TensorBase):
         """The arrays and counters of each level, as far as they are in use. Values can be changed in
         place; the other arrays are read-only, as kernels index by them without another check."""
         self.memory.is_shared = True
-        return [*map(_read_only, self._storage[:-1]), dict(self._storage[-1])]
+        *lists, leaf = self.memory.storage(self.format)  # also of a corrupt one, to be looked at
+        return [*map(_read_only, lists), dict(leaf)]
 
     @storage.setter
     def storage(self, storage: Sequence[ByName]) -> None:
@@ -235,12 +236,12 @@ class Tensor(array_base.TensorBase):
 
     @property
     def _storage(self) -> list[ByName]:
-        """As `storage`, for internal use: nothing of it may be given away."""
+        """As `storage`, for internal use: nothing of it may be given away. Raises as `validate`."""
+        self.validate()
         return self.memory.storage(self.format)
 
     def _parts(self) -> Parts:
-        sizes = self.format.sizes(self.shape)
-        return list(zip(self.format.levels(), self._storage, sizes, strict=True))
+        return _parts_of(self.format, self.shape, self._storage)
 
     @property
     def nbytes(self) -> int:
@@ -327,11 +328,16 @@ class Tensor(array_base.TensorBase):
         FinchError "bounds" that names the level and its fault."""
         if self.checked:
             return
-        for level, storage, sizes, count in fibers(self._parts()):
+        parts = _parts_of(self.format, self.shape, self.memory.storage(self.format))
+        for level, storage, sizes, count in fibers(parts):
             problem = level.problem(storage, count, sizes)
             if problem is not None:
                 raise FinchError("bounds", f"corrupt {type(level).__name__} storage: {problem}")
         self.checked = True
+
+
+def _parts_of(format: Level, shape: Sizes, storage: list[ByName]) -> Parts:
+    return list(zip(format.levels(), storage, format.sizes(shape), strict=True))
 
 
 def _read_only(storage: ByName) -> ByName:

@@ -7,6 +7,7 @@ The goldens list each level's arrays, read against the level's docstring and REF
 
 from __future__ import annotations
 
+import pickle
 from typing import Any
 
 import numpy as np
@@ -126,6 +127,8 @@ def check_round_trip(format: str, name: str, array: np.ndarray) -> bool:
         assert any(choosy in format for choosy in CHOOSY), f"{format} cannot hold {name}"
         return False
     back, values = tensor.to_numpy(), tensor.entries()[1]
+    kept = pickle.loads(pickle.dumps(tensor))
+    assert kept.format == tensor.format and np.array_equal(kept.to_numpy(), array)
     assert back.dtype == array.dtype and back.shape == array.shape
     np.testing.assert_array_equal(back, array, f"{name} in {format}")
     tensor.checked = False
@@ -292,7 +295,7 @@ def broken(array: np.ndarray, size: int) -> list[np.ndarray]:
 @pytest.mark.parametrize("format", [f for f in singles() if "Int8" not in f])
 def test_what_is_accepted_can_be_read(format: str) -> None:
     """Whatever the arrays are: either they are refused by the level's name, or they are read by each
-    protocol as NumPy reads them."""
+    protocol as NumPy reads them, and written again."""
     own = Stack(format)
     size, refused = 5, 0
     empty = np.full((size,) * own.order, own.level.fill.value, own.level.element_type.dtype)
@@ -310,19 +313,22 @@ def test_what_is_accepted_can_be_read(format: str) -> None:
         f"s{k}[] += ifelse({read} == {own.fill}, 0, i1)" for k, read in enumerate(reads)
     )
     weights = np.indices(array.shape)[0] + 1
+    renewed = f"C .= {own.fill}\n{own.loops(f'A{own.place}')}"
     for name, part in sound.storage[0].items():
-        for other in broken(part, size) if isinstance(part, np.ndarray) else [part + 1]:
+        is_array = isinstance(part, np.ndarray)
+        for other in broken(part, size) if is_array else (part + 1, part // 2, 10**6):
             given = changed(sound, 0, lambda s, n=name, o=other: s.update({n: o}))
             try:
-                given.validate()
+                expected = (weights * (given.to_numpy() != own.level.fill.value)).sum()
             except FinchError as error:
                 assert error.kind == "bounds" and "corrupt" in error.message
                 refused += 1
                 continue
-            expected = (weights * (given.to_numpy() != own.level.fill.value)).sum()
             values = {"A": given, "s0": Scalar(0), "s1": Scalar(0)}
             found, _ = run(f"for {heads}\n{updates}\nend", values, interpreted=False)
             assert found["s0"].value == found["s1"].value == expected, (name, other)
+            found, _ = run(renewed, {"A": sound, "C": given}, interpreted=False)
+            np.testing.assert_array_equal(found["C"].to_numpy(), array)
     assert refused or not any(isinstance(p, np.ndarray) for p in sound.storage[0].values())
 
 
