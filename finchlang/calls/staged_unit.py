@@ -20,7 +20,7 @@ from finchlang.operators.body_rules import BodyNames
 from finchlang.rules.table import rules
 from finchlang.syntax.nodes import Node
 from finchlang.syntax.traversal import forget
-from finchlang.syntax.types import Type
+from finchlang.syntax.types import Bool, Type
 
 
 class StagedUnit(Staged):
@@ -32,8 +32,11 @@ class StagedUnit(Staged):
 
     @cached_property
     def types(self) -> tuple[dict[str, Type], unit_rules.Kernels]:
-        """The types of the numbers that the unit assigns, and of those of its kernels."""
-        return unit_rules.types_of(self.source, self._levels)
+        """The types of the numbers that the unit assigns, any of those in arms that are never run, and of
+        those of its kernels."""
+        found, kernels = unit_rules.types_of(self.source, self._levels)
+        unset = {*self.source.results} - found.keys() - self.formats.keys()
+        return found | dict.fromkeys(unset, Bool), kernels
 
     @property
     def result_types(self) -> dict[str, Type]:  # type: ignore[override]

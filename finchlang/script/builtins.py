@@ -247,9 +247,7 @@ def _rounded(name: str, *args: Any, digits: Any = None) -> Any:
     result = data.operate(OPERATORS[name], [x])
     if type is None:
         return result
-    if not type.is_float and (not math.isfinite(result) or type.wrap(result) != result):
-        raise FinchError("type", f"{type} cannot hold {text(result)}")
-    return data.number(result, type)
+    return data.operate(OPERATORS[type.name], [result])
 
 
 for _name in ("round", "floor", "ceil", "trunc"):

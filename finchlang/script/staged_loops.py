@@ -99,7 +99,7 @@ class Variant:
         if left is not None:
             own += left[0], left[len(left) - 1], *([left.step] if self.step is None else [])
         count = len(unit.tensors)
-        own += [argument[args.VALUE] for argument in arguments[count:]]
+        own += [argument[args.OWNER] for argument in arguments[count:]]
         return arguments[:count], own
 
     def take(self, names: unit_names.UnitNames) -> None:
