@@ -72,17 +72,21 @@ class LogicalPlanner:
 
     def shared(self, results: Sequence[int]) -> set[int]:
         """The nodes of planned results that are stored because their elements are used more than once:
-        those that have cases, and those that would take more than SHARED nodes again, where a stored node
-        counts as one."""
+        those that have cases, by themselves or of what they are made of, and those that would take more
+        than SHARED nodes again, where a stored node counts as one."""
         uses, sizes, shared = self.uses_in(results), dict[int, int](), set[int]()
-        repeated = self.repeats(uses)
+        repeated, cases = self.repeats(uses), set[int]()
         for number in sorted(uses):
             node = self.graph.nodes[number]
-            size = 1 + sum([sizes[self.number(arg)] for arg in node.args])
+            args = list(map(self.number, node.args))
+            size = 1 + sum([sizes[arg] for arg in args])
+            has_cases = node.has_cases or not cases.isdisjoint(args)
             again = max(uses[number] > 1, repeated.get(number, 0.0))
-            if again * size > costs.SHARED or uses[number] > 1 and node.has_cases:
+            if again * size > costs.SHARED or uses[number] > 1 and has_cases:
                 shared.add(number)
-            sizes[number] = 1 if number in shared or isinstance(node, lazy.Reduce) else size
+            is_stored = number in shared or isinstance(node, lazy.Reduce)
+            sizes[number] = 1 if is_stored else size
+            cases |= {number} if has_cases and not is_stored else set()
         return shared
 
     def repeats(self, uses: Counter[int]) -> dict[int, float]:
