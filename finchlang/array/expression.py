@@ -178,7 +178,7 @@ class Reduce(Expression):
         if has_fill and arg.values.is_fill and not self.values.is_fill:
             count = prod([arg.shape[axis] for axis in axes])
             self.values = inferred_values.reduced(op, arg.values, count)
-            self.static = (Reduce, op, axes, self.values)
+            self.static = (Reduce, op, axes, self.values, count)
 
 
 class View(Expression):

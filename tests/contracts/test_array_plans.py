@@ -206,6 +206,9 @@ def test_dense_results_of_sparse_operands_are_asked_for() -> None:
         with pytest.raises(TypeError, match="todense"):
             wide()
     assert (tensor + np.ones(2000)).todense().sum() == 4e6
+    # and what they are made of is not
+    v = Tensor.from_coo("SparseList(Element(0.0))", (1 << 40,), ([4, 9],), [1.0, 2.0])
+    assert float((xp.outer(v, v) @ v)[4]) == 5
 
 
 def test_outputs_are_written_in_place() -> None:
@@ -404,6 +407,19 @@ def test_fills_are_reduced_apart_where_all_else_is_the_same() -> None:
     zeros = sp.csr_array((np.array([-0.0]), np.array([0]), np.array([0, 1, 1])), shape=(2, 2))
     signs = xp.max(xp.copysign(column[:2], xp.asarray(zeros)), axis=1)
     np.testing.assert_array_equal(xp.todense(signs), np.abs(column[:2, 0]))
+
+
+def test_fills_are_as_many_as_there_are_places() -> None:
+    """In a program that is known from another size, too, and beyond 2^63 of them."""
+    lists = "SparseList(SparseList(Element(1.0)))"
+    for rows in (8, 15, 6):
+        column = np.arange(rows), np.full(rows, 5)
+        x = Tensor.from_coo(lists, (rows, 1 << 30), column, np.full(rows, 0.5))
+        assert xp.max(x, axis=0)[5].item() == 0.5 and xp.min(x[:6], axis=0)[6].item() == 1
+    huge = Tensor.from_coo(lists, (1 << 40, 1 << 40), ([3, 9], [2, 1 << 30]), [2.0, 0.5])
+    for found, wanted in ((xp.mean(huge), 1), (xp.sum(huge), 2.0**80), (xp.prod(huge / 2), 0)):
+        assert float(found) == wanted
+    assert xp.max(xp.full(huge.shape, 3)).item() == 3
 
 
 def test_elements_between_those_that_are_stored_have_the_fill() -> None:

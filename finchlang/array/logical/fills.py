@@ -143,7 +143,9 @@ def reduced_apart(planner: Planner, node: lazy.Reduce) -> lazy.Expression:
     if not row.right_idempotent and row.repeated is None:
         return node
     is_dense = not node.values.is_fill or node.values.fill == unit
-
+    # as many places as are listed by no tensor are no Int64; the plan is made for magnitudes of sizes
+    bits = sum([arg.shape[k].bit_length() for k in node.axes])
+    kind = Int64 if bits < Int64.bits else Float64
     if is_dense:
         planner.is_choice = True
         apart = FillsApart(planner, arg, node.axes)
@@ -153,14 +155,14 @@ def reduced_apart(planner: Planner, node: lazy.Reduce) -> lazy.Expression:
             return lazy.Reduce(op, body, node.axes)
         if rest is None or where is None or planner.part(where) > WORTH:
             return node
-        sizes: list[lazy.Expression] = [lazy.Size(planner.place(arg, k)) for k in node.axes]
+        sizes = [lazy.converted(lazy.Size(planner.place(arg, k)), kind) for k in node.axes]
         count = reduce(lambda a, b: lazy.apply("*", a, b), sizes)
     else:
         rest, body, where = lazy.Constant(arg.values.fill), arg, is_other(arg)
-        count = lazy.constant(prod([arg.shape[k] for k in node.axes]), Int64)
+        count = lazy.constant(prod([arg.shape[k] for k in node.axes]), kind)
     some = lazy.apply(SELECT.name, where, body, lazy.Constant(unit))
     others = lazy.Reduce(op, some, node.axes)
-    counted = lazy.Reduce("+", lazy.converted(where, Int64), node.axes)
+    counted = lazy.converted(lazy.Reduce("+", lazy.converted(where, Int64), node.axes), kind)
 
     def of(op: Any, *args: lazy.Expression) -> lazy.Expression:
         return lazy.apply(op, *args, is_dense=is_dense)
@@ -168,7 +170,7 @@ def reduced_apart(planner: Planner, node: lazy.Reduce) -> lazy.Expression:
     if row.right_idempotent:
         return of(SELECT.name, of("==", counted, count), others, of(op, others, rest))
     fills = of("-", count, counted)
-    times = lazy.converted(fills, Float64) if rest.values.type.is_float else fills
+    times = lazy.converted(fills, Float64 if rest.values.type.is_float else Int64)
     many = lazy.converted(of(row.repeated, rest, times), arg.values.type)
     found = of(op, others, many)
     if (
