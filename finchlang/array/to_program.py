@@ -105,6 +105,7 @@ class Lowering:
         self.tensors: dict[int, tuple[str, Format]] = {}
         self.shapes: dict[str, tuple[Place, ...]] = {}
         self.given: dict[int, Format] = {}  # formats of results, by number
+        self.results: set[int] = set()
         self.decisions: list[str] = []
         self.copies: list[tuple[str, Format]] = []
         self.types: dict[str, types.Type] = {}  # of numbers and sizes
@@ -197,7 +198,8 @@ class Lowering:
             names = {**self.types, **{read.name: read.format for read in reads}}
             absent = absence_of(value, values.fill, reads, read_at, names)
         nest = LoopNest(kept, others, values, reads, extents, absent)
-        plan, name = planned(nest, self.is_dense, self.is_wide), f"t{len(self.tensors)}"
+        is_dense = self.is_dense and self.number_of(node) in self.results
+        plan, name = planned(nest, is_dense, self.is_wide), f"t{len(self.tensors)}"
         target: ast.Access = ast.Access(ast.Variable(name), kept)
         if isinstance(node, lazy.Reversed):
             target = accessed(target.tensor, self.reversed(node, name, kept))
@@ -282,7 +284,7 @@ class Lowering:
         results = [self.freed(node) if format is None else node for node, format in pairs]
         numbers = list(map(self.number_of, results))
         self.given = {n: f for n, f in zip(numbers, given, strict=True) if f is not None}
-        self.shared = self.planner.shared(numbers)
+        self.results, self.shared = {*numbers}, self.planner.shared(numbers)
         self.is_counted = self.planner.is_choice
         names = tuple(map(self.tensor, results))
         forms = [told.text(self.name_of) for told in self.planner.told_of(numbers)]
