@@ -141,7 +141,7 @@ def as_script(node: Any) -> Any:
             is_sum = any(isinstance(n, ast.Loop) for n in parts)
             return ast.Call(ast.Variable("sum"), (value,)) if is_sum else value
         case ScalarValue():
-            return ast.Subscript(name, ())
+            return ast.Access(name, ())
         case SlotSize(_, mode):
             return ast.Call(ast.Variable("size"), (name, ast.Literal(mode + 1)))
         case StoredCount():

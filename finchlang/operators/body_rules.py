@@ -275,7 +275,7 @@ def for_(machine: Machine, term: ast.Node, state: BodyState) -> Step | None:
     if not isinstance(term, ast.For):
         return None
     host, range, name = state.host, term.iterable, term.variable
-    assert isinstance(range, ast.Range)
+    assert isinstance(range, ast.Extent)
     given = (range.start, range.stop, range.step or ast.Literal(1))
     start, stop, step = (_bound(machine, part, state) for part in given)
     last = stop  # it is known before: behind the greatest integer counting would begin anew

@@ -186,7 +186,7 @@ class Translation:
         counter = self.fresh(own.name + "_")
         begin = syntax.Let((own,), None, syntax.Variable(counter), span=own.span)
         steps = None if step.value == 1 else step
-        range = syntax.Range(start, steps, before, span=self.span(node.iter))
+        range = syntax.Extent(start, before, steps, span=self.span(node.iter))
         whole = syntax.Script((begin, *self.block(body).statements))
         return syntax.For(counter, range, whole, span=span)
 

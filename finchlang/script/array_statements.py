@@ -95,7 +95,7 @@ class _Elements:
                 return self.call(name, node.op, args)
             case ast.KeywordCall(ast.Variable(name), args, (("dims", dims),)):
                 return self.call(name, node.op, args, {"dims": self.value(dims)})
-            case ast.Subscript(array, indices) if indices:
+            case ast.Access(array, indices) if indices:
                 found = self.node(array)
                 if len(indices) != len(found.shape):
                     given = number_of(len(indices), "index", "indices")
@@ -104,7 +104,7 @@ class _Elements:
                     raise FinchError("dimension", message, None, hint)
                 keys = zip(indices, found.shape, strict=True)
                 return getitem(lazy.Array(found), tuple([self.index(*key) for key in keys])).node
-            case ast.Subscript(array):
+            case ast.Access(array):
                 return self.node(array)
             case _:
                 return table.operand(self.value(node))
@@ -141,8 +141,6 @@ class _Elements:
         """The index as Python's: from 0, a range as a slice. Raises FinchError "bounds"."""
         if isinstance(node, ast.Colon):
             return ALL
-        if isinstance(node, ast.Extent):
-            node = ast.Range(node.start, node.step, node.stop, span=node.span)
         with told(node):
             return index_of(self.value(node), size)
 

@@ -33,7 +33,7 @@ class Rounds(ast.Node):
     """What a loop is over: a range whose ends are expressions on numbers, and, for entries, what its names
     are in the round with the number PLACE."""
 
-    range: ast.Range
+    range: ast.Extent
     items: tuple[ast.Node, ...]
 
 
@@ -69,7 +69,7 @@ class Units(UnitExpressions):
                 columns = sorted(n for n in around.scope.owned if n.startswith(unit_names.ENTRIES))
                 columns = columns[-len(node.names or (node.variable,)) :]
                 items = tuple(map(_at_place, columns))
-                self.turns(node, Rounds(ast.Range(start, by, stop), items))
+                self.turns(node, Rounds(ast.Extent(start, stop, by), items))
             case ast.Function(body=body):
                 self.statement(body, True)
             case ast.Comprehension():
@@ -213,7 +213,7 @@ class Units(UnitExpressions):
 
     def let(self, node: ast.Let) -> Any:
         targets, op, given = node.targets, node.op, node.value
-        if op is not None and isinstance(targets[0], ast.Subscript):
+        if op is not None and isinstance(targets[0], ast.Access):
             return self.update(targets[0], op, given, node.span)
         if op is not None:
             given = ast.Call(ast.Variable(op, span=node.span), (targets[0], given), span=node.span)
@@ -239,11 +239,9 @@ class Units(UnitExpressions):
             self.store(target, value)
         return tuple(found)
 
-    def update(
-        self, target: ast.Subscript, op: str, given: ast.Node, span: Span | None
-    ) -> ast.Node:
+    def update(self, target: ast.Access, op: str, given: ast.Node, span: Span | None) -> ast.Node:
         """`A[f(x)] += value`: the indices are computed once."""
-        slot, _ = self.slot_of(self.value(target.object), target.span)
+        slot, _ = self.slot_of(self.value(target.tensor), target.span)
         found = self.indices(target, slot)
         at = tuple([i if isinstance(i, _SAFE) else self.kept(i) for i in found])
         parts = self.entry_at(slot, at, target.span), given
@@ -255,9 +253,9 @@ class Units(UnitExpressions):
         """Assign a value to a name or to an entry of a tensor; gives what is the value afterwards."""
         if isinstance(target, ast.Variable):
             return self.names.assign(self.names.key(target.name, self.frame), value, target.span)
-        assert isinstance(target, ast.Subscript)
+        assert isinstance(target, ast.Access)
         value = self.kept(self.expression_of(value, target.span))
-        slot, _ = self.slot_of(self.value(target.object), target.span)
+        slot, _ = self.slot_of(self.value(target.tensor), target.span)
         self.set_entry(slot, self.indices(target, slot), value, target.span)
         return value
 
@@ -361,7 +359,7 @@ class Units(UnitExpressions):
         )
         parts: tuple[ast.Node, ...] = (over,)
         match over:
-            case ast.Range():
+            case ast.Extent():
                 return self.range(over)
             case ast.Call(ast.Variable("enumerate" | "zip" | "eachindex") as op, args) if (
                 self.is_builtin(op)
@@ -381,9 +379,9 @@ class Units(UnitExpressions):
         items = [*map(_at_place, columns)]
         items = {"enumerate": [place, *items], "eachindex": [place]}.get(name, items)
         stop = reduce(partial(call, "min"), sizes)
-        return Rounds(ast.Range(ast.Literal(1), None, stop, span=span), tuple(items))
+        return Rounds(ast.Extent(ast.Literal(1), stop, span=span), tuple(items))
 
-    def range(self, over: ast.Range) -> Rounds:
+    def range(self, over: ast.Extent) -> Rounds:
         parts = over.step or ast.Literal(1), over.start, over.stop
         step, start, stop = [self.expression_of(p, over.span) for p in self.several(parts)]
         if not isinstance(step, ast.Literal):
@@ -392,7 +390,7 @@ class Units(UnitExpressions):
             self.ensure(is_step, "the step is 0", over.span)
         elif type(step.value) is not int or not step.value:
             raise unit_names.NotStaged("the step of the range is no integer but 0", over.span)
-        return Rounds(ast.Range(start, over.step and step, stop, span=over.span), ())
+        return Rounds(ast.Extent(start, stop, over.step and step, span=over.span), ())
 
     def turns(self, node: ast.For, rounds: Rounds) -> None:
         own, items = node.names or (node.variable,), rounds.items
@@ -467,7 +465,7 @@ class Units(UnitExpressions):
             (
                 let(value, node.value),
                 let(count, ast.Literal(1), "+"),
-                let(ast.Subscript(found, (count,)), value),
+                let(ast.Access(found, (count,)), value),
             )
         )
         if node.condition is not None:
@@ -481,8 +479,8 @@ class Units(UnitExpressions):
             names.assign((id(frame), unit_names.ROOM), made, span)
             made = self.make(level, (self.value(count),), span, is_array=True)
             names.assign((id(frame), unit_names.FOUND), made, span)
-            move = let(ast.Subscript(found, (place,)), ast.Subscript(room, (place,)))
-            over = ast.Range(ast.Literal(1), None, count, span=span)
+            move = let(ast.Access(found, (place,)), ast.Access(room, (place,)))
+            over = ast.Extent(ast.Literal(1), count, span=span)
             self.statement(ast.For(unit_names.PLACE, over, move, (), span=span))
         self.leave_scopes(before, around)
         return made
@@ -562,7 +560,7 @@ class Units(UnitExpressions):
 
 
 def _at_place(column: str) -> ast.Node:
-    return ast.Subscript(ast.Variable(column), (ast.Variable(unit_names.PLACE),))
+    return ast.Access(ast.Variable(column), (ast.Variable(unit_names.PLACE),))
 
 
 def _items(value: Any) -> tuple[Any, ...]:

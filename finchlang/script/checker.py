@@ -129,7 +129,7 @@ def own_names(script: ast.Node) -> set[str]:
     own, indexed = set[str](), set[str]()
     for node in trees.walk(script):
         match node:
-            case ast.Access(ast.Variable(name)) | ast.Subscript(ast.Variable(name)):
+            case ast.Access(ast.Variable(name)):
                 indexed.add(name)
             case ast.Function(name, parameters):
                 own |= {name, *parameters}

@@ -127,7 +127,7 @@ class Evaluator(Calls):
     def Let(self, node: ast.Let, scope: Scope) -> Closure:
         """`x = value`, `a, b = values`, and `x += value` as `x = x + value`, which reads x first."""
         span, target = node.span, node.targets[0]
-        if node.op is not None and isinstance(target, ast.Subscript) and not _is_plain(target):
+        if node.op is not None and isinstance(target, ast.Access) and not _is_plain(target):
             return self.update(node, target, scope)
         if isinstance(node.value, ast.Lambda) and isinstance(target, ast.Variable):
             value = self.Lambda(node.value, scope, target.name)
@@ -158,11 +158,11 @@ class Evaluator(Calls):
 
         return placed(span, let_each) if others else let
 
-    def update(self, node: ast.Let, target: ast.Subscript, scope: Scope) -> Closure:
+    def update(self, node: ast.Let, target: ast.Access, scope: Scope) -> Closure:
         """`A[f(x)] += value`: the indices are computed once, and are names of a scope of their own."""
         names = tuple(f"index {k}" for k in range(len(target.indices)))
         inner, kept = Scope(scope, names), [ast.Variable(name, span=target.span) for name in names]
-        place, indices = self.closure(target.object, scope), self.places(target, scope)
+        place, indices = self.closure(target.tensor, scope), self.places(target, scope)
         let = self.Let(replace(node, targets=(replace(target, indices=tuple(kept)),)), inner)
 
         def update(env: Environment) -> Any:
@@ -188,8 +188,8 @@ class Evaluator(Calls):
                 values(env)[name] = value
 
             return bind
-        assert isinstance(target, ast.Subscript)
-        place, indices = self.closure(target.object, scope), self.places(target, scope)
+        assert isinstance(target, ast.Access)
+        place, indices = self.closure(target.tensor, scope), self.places(target, scope)
 
         def store(env: Environment, value: Any) -> None:
             check(value)
@@ -391,8 +391,8 @@ class Evaluator(Calls):
         """`x .= e` and `A[:, 1] .= e`: sets the elements of what is there."""
         target, given = node.args
         value = self.lazy_closure(given, scope)
-        if isinstance(target, ast.Subscript):
-            place, indices = self.closure(target.object, scope), self.places(target, scope)
+        if isinstance(target, ast.Access):
+            place, indices = self.closure(target.tensor, scope), self.places(target, scope)
         else:
             place, indices = self.closure(target, scope), None
 
@@ -571,6 +571,6 @@ def interruptible(span: Span | None, loop: Callable[[Environment], Any]) -> Clos
     return placed(span, run)
 
 
-def _is_plain(target: ast.Subscript) -> bool:
+def _is_plain(target: ast.Access) -> bool:
     """Whether computing the indices twice is the same as once."""
     return all(isinstance(i, (ast.Variable, ast.Literal, ast.Colon)) for i in target.indices)

@@ -115,7 +115,7 @@ class Expressions:
 
         return placed(node.span, string)
 
-    def Range(self, node: ast.Range, scope: Scope) -> Closure:
+    def Extent(self, node: ast.Extent, scope: Scope) -> Closure:
         step = ast.Literal(1) if node.step is None else node.step
         first, start, stop = self.closures((step, node.start, node.stop), scope)
 
@@ -170,9 +170,9 @@ class Expressions:
         items = self.several(node.items, scope)
         return placed(node.span, lambda env: tuple(items(env)))
 
-    def Subscript(self, node: ast.Subscript, scope: Scope, keeps: bool = False) -> Closure:
+    def Access(self, node: ast.Access, scope: Scope, keeps: bool = False) -> Closure:
         """The part of a value; of an array that is lazy, lazily: `(A * B)[1, 2]` is one sum."""
-        value, indices = self.lazy_closure(node.object, scope), self.places(node, scope)
+        value, indices = self.lazy_closure(node.tensor, scope), self.places(node, scope)
         span = node.span
 
         def entry(env: Environment) -> Any:
@@ -195,7 +195,7 @@ class Expressions:
 
         return entry if node.indices else content
 
-    def places(self, node: ast.Subscript, scope: Scope) -> Callable[[Environment, Any], list[Any]]:
+    def places(self, node: ast.Access, scope: Scope) -> Callable[[Environment, Any], list[Any]]:
         """The function that gives the indices into a value; in them `end` is the size of the dimension."""
         inner, has_end = Scope(scope, ("end",)), any(map(_has_end, node.indices))
         indices: list[Closure] = [
@@ -271,12 +271,12 @@ class Expressions:
 
 def _has_end(node: ast.Node) -> bool:
     """Whether `end` stands in an index, outside of the indices of another subscript in it."""
-    below = [node.object] if isinstance(node, ast.Subscript) else trees.children(node)
+    below = [node.tensor] if isinstance(node, ast.Access) else trees.children(node)
     return node == ast.Variable("end") or any(map(_has_end, below))
 
 
 #: the nodes whose values may be lazy
-_LAZY = (ast.Call, ast.KeywordCall, ast.Broadcast, ast.Subscript)
+_LAZY = (ast.Call, ast.KeywordCall, ast.Broadcast, ast.Access)
 
 
 def all_of(closures: list[Closure]) -> Callable[[Environment], list[Any]]:

@@ -497,7 +497,7 @@ def types_collected(unit: Unit, units: Units) -> list[Type]:
 def step_of(loop: StagedLoop, left: FinchRange | None) -> int | None:
     """The step of the range that a loop is staged for; None if it may be another one in the next run."""
     range = loop.node.iterable if isinstance(loop.node, ast.For) else None
-    is_known = isinstance(range, ast.Range) and isinstance(range.step, ast.Literal)
+    is_known = isinstance(range, ast.Extent) and isinstance(range.step, ast.Literal)
     return 1 if left is None or left.step == 1 else left.step if is_known else None
 
 

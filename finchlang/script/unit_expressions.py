@@ -45,7 +45,7 @@ class UnitExpressions(UnitTensors):
                 return self.called(node, op, given)
             case ast.Call() | ast.Parametric() if self.is_known(node):
                 return self.made(self.evaluated(node), node.span)
-            case ast.Subscript():
+            case ast.Access():
                 return self.entry(node)
             case ast.Comprehension():
                 return self.comprehension(node)
@@ -232,9 +232,9 @@ WORDS: dict[type, str] = {
     ast.Rows: "an array",
     ast.Numbers: "an array",
     ast.Splat: "`...`",
-    ast.Subscript: "an entry of an array",
+    ast.Access: "an entry of an array",
     ast.Group: "a tuple",
-    ast.Range: "a range",
+    ast.Extent: "a range",
     ast.Function: "a definition of a function",
     ast.Macro: "a macro",
     ast.Comprehension: "a comprehension",

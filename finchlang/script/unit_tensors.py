@@ -174,8 +174,8 @@ class UnitTensors:
 
     # ---------------------------------------------------------------- entries
 
-    def entry(self, node: ast.Subscript) -> ast.Node:
-        slot, _ = self.slot_of(self.value(node.object), node.span)
+    def entry(self, node: ast.Access) -> ast.Node:
+        slot, _ = self.slot_of(self.value(node.tensor), node.span)
         return self.entry_at(slot, self.indices(node, slot), node.span)
 
     def entry_at(self, slot: str, indices: tuple[ast.Node, ...], span: Span | None) -> ast.Node:
@@ -242,7 +242,7 @@ class UnitTensors:
         run = loop_ir.RunKernel(program, ((_ENTRY, scalar), ("x", slot)), numbers, span=span)
         return loop_ir.ScalarValue(scalar, run, span=span)
 
-    def indices(self, node: ast.Subscript, slot: str) -> tuple[ast.Node, ...]:
+    def indices(self, node: ast.Access, slot: str) -> tuple[ast.Node, ...]:
         format = self.names.formats[slot]
         if len(node.indices) != level_of(format).order:
             raise NotStaged("this takes another number of indices", node.span)
@@ -347,7 +347,7 @@ def _with_end(index: ast.Node, end: ast.Node) -> ast.Node:
     """An index in which `end` is the size of the mode; that of a subscript within it is its own."""
     if index == ast.Variable("end"):
         return trees.replace(end, span=index.span)
-    if isinstance(index, ast.Subscript):
+    if isinstance(index, ast.Access):
         return index
     return trees.map_children(lambda part: _with_end(part, end), index)
 

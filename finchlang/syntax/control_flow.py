@@ -141,7 +141,7 @@ class _Values:
                 left = self.left(BREAK, body, known)
                 is_endless = condition == ast.Literal(True) and left
                 return frozenset.intersection(*left) if is_endless else known
-            case ast.For(name, ast.Range() as range, body):
+            case ast.For(name, ast.Extent() as range, body):
                 self.use(range, known)
                 self.left(BREAK, body, known | {name})
                 return known

@@ -131,8 +131,8 @@ class Mode(Node):
 
 @record(slots=True)
 class Extent(Node):
-    """The integers from `start` to `stop`, both included: `a:b`. Only a slice has a `step`, `a:s:b`:
-    each step-th of them, from `start` on."""
+    """The integers from `start` to `stop`, both included: `a:b`. A slice, and a range of the script, may
+    have a `step`, `a:s:b`: each step-th of them, from `start` on."""
 
     start: Node
     stop: Node
@@ -155,7 +155,8 @@ class Call(Node):
 @record(slots=True)
 class Access(Node):
     """`tensor[indices...]`. `tensor` is a Variable or a Call that wraps a tensor
-    (`swizzle(A, 2, 1)`, `UpTriMask()`); while rules run, also a fiber or a looplet.
+    (`swizzle(A, 2, 1)`, `UpTriMask()`), in the script any value; while rules run, also a fiber or a
+    looplet.
 
     Index modifiers are Calls: `~i` is Call(~), `walk(i)` is Call(walk), `(a:b)(i)` is a Call whose
     op is an Extent. `captured` are the expressions that the payloads of a looplet depend on. An
@@ -274,7 +275,7 @@ def is_meet(node: Node) -> TypeGuard[Call]:
 
 
 # --------------------------------------------------------------------------------- script stratum
-# Expressions reuse Literal, Variable and Call (positional arguments only).
+# Expressions reuse Literal, Variable, Call (positional arguments only), Access and Extent.
 
 
 @record(slots=True)
@@ -282,15 +283,6 @@ class Text(Node):
     """A string; `parts` are str and expression nodes (`"n = $n"`, `"$(a + b)"`)."""
 
     parts: tuple[Any, ...]
-
-
-@record(slots=True)
-class Range(Node):
-    """`start:stop` or `start:step:stop`."""
-
-    start: Node
-    step: Node | None
-    stop: Node
 
 
 @record(slots=True)
@@ -325,14 +317,6 @@ class Splat(Node):
 
 
 @record(slots=True)
-class Subscript(Node):
-    """`object[indices...]` in the script; `s[]` has none. An index `:` is a bare Colon."""
-
-    object: Node
-    indices: tuple[Node, ...]
-
-
-@record(slots=True)
 class Colon(Node):
     """`:` alone as an index: all of a dimension."""
 
@@ -356,7 +340,7 @@ class Parametric(Node):
 
 @record(slots=True)
 class Let(Node):
-    """A script assignment `target = value`; targets are Variables or Subscripts; more than one is a
+    """A script assignment `target = value`; targets are Variables or Accesses; more than one is a
     tuple assignment. `op` is the operator of `x += 1`, or None."""
 
     targets: tuple[Node, ...]

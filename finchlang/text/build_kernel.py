@@ -54,7 +54,7 @@ def _of_entries(node: Any, indices: tuple[ast.Node, ...]) -> Any:
     if _is_of_elements(node):
         return trees.replace(node, args=tuple(_of_entries(arg, indices) for arg in node.args))
     is_tensor = isinstance(node, (ast.Variable, ast.Call))
-    return ast.Subscript(node, indices) if is_tensor else node
+    return ast.Access(node, indices) if is_tensor else node
 
 
 def nodes(parts: list) -> tuple[ast.Node, ...]:
@@ -166,15 +166,15 @@ class KernelBuilder:
     def definition(self, parts: list) -> tuple[ast.Variable, ast.Node]:
         """A name with its value, which is a Formula for `T[i, j] = e`."""
         target, _, value = parts
-        if not isinstance(target, ast.Subscript):
+        if not isinstance(target, ast.Access):
             self.name(target)
             return target, value
-        self.name(target.object)
+        self.name(target.tensor)
         message = "`let T[i, j] = e` names indices here"
         indices = tuple(ast.Index(self.name(i, message), span=i.span) for i in target.indices)
         if len(set(indices)) < len(indices):
             raise syntax_error("each of its indices has a name of its own", target)
-        return target.object, ast.Formula(indices, value, span=self.over(parts))  # type: ignore[return-value]
+        return target.tensor, ast.Formula(indices, value, span=self.over(parts))  # type: ignore[return-value]
 
     def sieve(self, parts: list) -> ast.Node:
         """`else` is a sieve on `!condition` with the rest of the chain, so that a chain does not grow."""
@@ -192,7 +192,7 @@ class KernelBuilder:
         target, sign, value = parts
         if isinstance(target, ast.Variable) and sign.type == "COLON_EQ":
             return self._declaration(target, value)  # as in Fig 11
-        if not isinstance(target, ast.Subscript):
+        if not isinstance(target, ast.Access):
             raise self._no_target(target, sign, value)
         if sign.type == "USER_ASSIGN":
             op = self._user_operator(sign)
@@ -201,13 +201,13 @@ class KernelBuilder:
         else:
             hint = write(f"<<{sign[:-1]}>>=")
             raise syntax_error(f"`{sign}` is not an assignment of kernels", self.at(sign), hint)
-        return ast.Assign(target, op, value)  # type: ignore[arg-type]
+        return ast.Assign(target, op, value)
 
     def _no_target(self, target: ast.Node, sign: Token, value: Any) -> FinchError:
         hint: str | None = None
         if not isinstance(target, ast.Variable):
             if isinstance(target, ast.Call) and isinstance(target.op, ast.Variable):
-                hint = write(pretty(ast.Subscript(target.op, target.args)))
+                hint = write(pretty(ast.Access(target.op, target.args)))
             message = "a kernel assigns to accesses like `x[i]` or `x[]`"
             return syntax_error(message, target, hint)
         name = target.name
@@ -246,7 +246,7 @@ class KernelBuilder:
     def _declaration(self, tensor: ast.Variable, value: ast.Node) -> ast.Declare:
         """`C := init`, or with its dimensions `C := init(1:m, 1:n)`."""
         args = value.args if isinstance(value, ast.Call) else ()
-        if args and all(isinstance(arg, ast.Range) for arg in args):
+        if args and all(isinstance(arg, ast.Extent) for arg in args):
             return ast.Declare(tensor, value.op, args)  # type: ignore[attr-defined]
         return ast.Declare(tensor, value)
 
@@ -276,8 +276,8 @@ class KernelBuilder:
         if len(results) == 1 and isinstance(results[0], ast.Group):
             results = results[0].items
         for result in results:
-            if isinstance(result, ast.Subscript) and isinstance(result.object, ast.Variable):
-                hint = write(result.object.name)
+            if isinstance(result, ast.Access) and isinstance(result.tensor, ast.Variable):
+                hint = write(result.tensor.name)
                 raise syntax_error("a kernel returns whole tensors", result, hint)
             self.name(result, "a kernel returns tensors by name")
         return ast.Yield(results)  # type: ignore[arg-type]
@@ -354,10 +354,10 @@ class KernelBuilder:
         Raises FinchError of kind syntax for other indices, and for an index of the result that is named
         twice."""
         bound: set[str] = set()
-        for access in (n for n in trees.walk(value) if isinstance(n, ast.Subscript)):
+        for access in (n for n in trees.walk(value) if isinstance(n, ast.Access)):
             for index in access.indices:
                 match index:
-                    case ast.Variable(name) | ast.Call(ast.Range(), (ast.Variable(name),)):
+                    case ast.Variable(name) | ast.Call(ast.Extent(), (ast.Variable(name),)):
                         bound.add(name)
                     case ast.Literal():
                         pass
@@ -398,7 +398,7 @@ def _statement(node: ast.Node, bound: frozenset[str]) -> Any:
     """`node` with its expressions finished; `bound` has the names of the loops around it."""
     match node:
         case ast.Loop(index, extent, body):
-            if isinstance(extent, ast.Range) and extent.step is not None:
+            if isinstance(extent, ast.Extent) and extent.step is not None:
                 raise _no_step(node)
             inner = _statement(body, bound | {index.name})
             return ast.Loop(index, _extent(extent, bound), inner, span=node.span)
@@ -423,7 +423,7 @@ def _statement(node: ast.Node, bound: frozenset[str]) -> Any:
 
 def _extent(node: ast.Node, bound: frozenset[str], is_slice: bool = False) -> ast.Node:
     """An expression that may be a range; only the range of a slice may have a step."""
-    if not isinstance(node, ast.Range):
+    if not isinstance(node, ast.Extent):
         return node if isinstance(node, ast.Dimensionless) else expression(node, bound)
     if node.step is not None and not is_slice:
         raise syntax_error("a range in a kernel has no step", node)
@@ -435,13 +435,13 @@ def _extent(node: ast.Node, bound: frozenset[str], is_slice: bool = False) -> as
 def _no_step(loop: ast.Loop) -> FinchError:
     """The error of a loop with a step: a slice does the same, where the loop first uses its index."""
     i, steps = loop.index.name, loop.extent
-    places = (n for n in trees.walk(loop.body) if isinstance(n, ast.Subscript))
+    places = (n for n in trees.walk(loop.body) if isinstance(n, ast.Access))
     used = next((p for p in places if ast.Variable(i) in p.indices), None)
-    used = used or ast.Subscript(ast.Variable("A"), (ast.Variable(i),))
+    used = used or ast.Access(ast.Variable("A"), (ast.Variable(i),))
     sliced = [
         f"({pretty(steps)})({i})" if n == ast.Variable(i) else pretty(n) for n in used.indices
     ]
-    hint = f"a slice has one: loop over `_`, with `{pretty(used.object)}[{', '.join(sliced)}]`"
+    hint = f"a slice has one: loop over `_`, with `{pretty(used.tensor)}[{', '.join(sliced)}]`"
     return syntax_error("a range in a kernel has no step", steps, hint)
 
 
@@ -464,7 +464,7 @@ def expression(node: ast.Node, bound: frozenset[str]) -> Any:
             if isinstance(node, ast.Typed) and named_type(node.kind) is None:
                 raise syntax_error(f"there is no type {node.kind}", node)
             return node
-        case ast.Subscript():
+        case ast.Access():
             return _access(node, bound)
         case ast.Call(op, args):
             if op in _TABLE_5:
@@ -472,7 +472,7 @@ def expression(node: ast.Node, bound: frozenset[str]) -> Any:
             known = named_type(args[0].name) if args and isinstance(args[0], ast.Variable) else None
             if known is not None:
                 return expression(_of_type(node, known), bound)
-            sign = "(a:b)" if isinstance(op, ast.Range) else getattr(op, "name", "")
+            sign = "(a:b)" if isinstance(op, ast.Extent) else getattr(op, "name", "")
             if isinstance(op, ast.Variable) and sign[0] == ".":
                 code = pretty(ast.Call(ast.Variable(sign[1:]), args))
                 raise syntax_error(f"`{sign}` is of whole arrays", node, write(code))
@@ -481,12 +481,12 @@ def expression(node: ast.Node, bound: frozenset[str]) -> Any:
                 raise syntax_error(message, node, f"write `{sign}(i)`")
             is_window = op in (ast.Variable("window"), ast.Variable("slice"))
             args = tuple(_extent(a, bound, is_window) for a in args)
-            if isinstance(op, ast.Range):
+            if isinstance(op, ast.Extent):
                 op = _extent(op, bound, is_slice=True)
             elif not isinstance(op, ast.Variable):
                 op = expression(op, bound)
             return ast.Call(op, args, span=node.span)
-        case ast.Range():
+        case ast.Extent():
             hint = "a range is the extent of a loop, an argument, or a window `(a:b)(i)`"
             raise syntax_error("a range has no place here", node, hint)
         case ast.Broadcast(op, args):
@@ -531,15 +531,15 @@ def _wrapper(node: ast.Call, name: str) -> ast.Call:
     return ast.Call(ast.Variable(name, span=node.op.span), (tensor, *settings), span=node.span)
 
 
-def _access(node: ast.Subscript, bound: frozenset[str]) -> ast.Access:
-    tensor, indices = node.object, node.indices
+def _access(node: ast.Access, bound: frozenset[str]) -> ast.Access:
+    tensor, indices = node.tensor, node.indices
     if isinstance(tensor, ast.Variable):
         if tensor.name in bound:
             message = f"`{tensor.name}` is a loop's index here, not a tensor"
             raise syntax_error(message, tensor)
     elif isinstance(tensor, ast.Call):
         if tensor.op == ast.Variable("adjoint") and len(indices) == 2:
-            turned = ast.Subscript(tensor.args[0], indices[::-1])
+            turned = ast.Access(tensor.args[0], indices[::-1])
             raise syntax_error("`'` is of whole matrices", node, write(pretty(turned)))
         if _is_of_elements(tensor):
             code = pretty(_of_entries(tensor, indices))
@@ -547,8 +547,8 @@ def _access(node: ast.Subscript, bound: frozenset[str]) -> ast.Access:
             message = "an operator takes entries of tensors, and its value has no indices"
             raise syntax_error(message, node, write(code))
         tensor = expression(tensor, bound)
-    elif isinstance(tensor, ast.Subscript):
-        code = pretty(ast.Subscript(tensor.object, (*tensor.indices, *indices)))
+    elif isinstance(tensor, ast.Access):
+        code = pretty(ast.Access(tensor.tensor, (*tensor.indices, *indices)))
         raise syntax_error("all indices of an access stand together", node, write(code))
     else:
         hint = "an access is written `A[i, j]`"

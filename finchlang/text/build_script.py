@@ -61,7 +61,7 @@ class Builder(KernelBuilder):
     kernel stratum are inherited.
     """
 
-    subscripted = _made(ast.Subscript, 0, REST)
+    subscripted = _made(ast.Access, 0, REST)
     group = _made(ast.Group, ALL)
     colon = _made(ast.Colon)
     splat = _made(ast.Splat, 0)
@@ -83,7 +83,7 @@ class Builder(KernelBuilder):
 
     def product(self, parts: list) -> ast.Node:
         """`2x`: a number directly before a name."""
-        if isinstance(parts[2], ast.Range):
+        if isinstance(parts[2], ast.Extent):
             raise syntax_error("a range is no factor", parts[2])
         sign = ast.Variable("*", span=parts[2].span)
         return ast.Call(sign, (parts[0], parts[2]))
@@ -242,7 +242,7 @@ class Builder(KernelBuilder):
 
     def range_(self, parts: list) -> ast.Node:
         step = parts[2] if len(parts) == 5 else None
-        return ast.Range(parts[0], step, parts[-1])
+        return ast.Extent(parts[0], parts[-1], step)
 
     def prefixed(self, parts: list) -> ast.Node:
         return ast.Call(self.operator(parts[0]), (parts[1],))
@@ -340,8 +340,8 @@ class Builder(KernelBuilder):
         return ast.Call(ast.Variable(".=", span=self.at(sign)), (target, value))
 
     def settable(self, target: ast.Node) -> None:
-        if isinstance(target, ast.Subscript):
-            target = target.object
+        if isinstance(target, ast.Access):
+            target = target.tensor
         if not isinstance(target, ast.Variable):
             hint: str = "assign to a name or to an element, as in `x = 1` or `x[2] = 1`"
             if isinstance(target, ast.Rows) and len(target.rows) == 1:
@@ -383,7 +383,7 @@ class Builder(KernelBuilder):
             if isinstance(node, ast.Literal) and node.span is not None and node.span.text.isalpha():
                 self.name(node)
             if not isinstance(node, ast.Variable):
-                at = pretty(ast.Subscript(call.op, call.args))
+                at = pretty(ast.Access(call.op, call.args))
                 hint = write(f"{at} = {pretty(body)}", span)
                 if isinstance(body, ast.Rows) and not any(body.rows):  # MATLAB's deletion
                     name, index = pretty(call.op), pretty(node)
@@ -466,12 +466,12 @@ class Builder(KernelBuilder):
         hint = "`@einsum` makes an array of a name: `@einsum C[i] += A[i, j]`"
         if isinstance(target, ast.Variable):
             hint = write(f"{target.name}[]")
-        if not isinstance(target, ast.Subscript):
+        if not isinstance(target, ast.Access):
             raise syntax_error("this is no array with its indices", target, hint)
-        self.name(target.object, hint)
+        self.name(target.tensor, hint)
         op = sign[0] if len(sign) == 2 else self.assign([target, sign[0], value]).op  # type: ignore[attr-defined]
         made = self.einsum_of(target.indices, op, value, self.over(parts))
-        return ast.Let((target.object,), None, made)
+        return ast.Let((target.tensor,), None, made)
 
     def kernel(self, parts: list) -> ast.Node:
         *annotations, finch, program = parts

@@ -9,7 +9,7 @@ from lark import Token, UnexpectedCharacters, UnexpectedToken
 
 from finchlang.base.errors import FinchError, Hint, Source, Span, did_you_mean, write
 from finchlang.base.records import record
-from finchlang.syntax.nodes import Call, Literal, Node, Subscript, Variable
+from finchlang.syntax.nodes import Access, Call, Literal, Node, Variable
 from finchlang.text.lines import BLOCK_STARTS, CONTINUES, OPERAND_STARTS, span_of
 
 KERNEL_MACROS = ("@freeze", "@thaw", "@declare", "@mode")
@@ -179,7 +179,7 @@ _UPDATES = re.compile(
 def _statement(here: _Unexpected) -> FinchError:
     """An expression where a kernel has a statement: an update, a call, or a lost `end`."""
     last, opener = here.last, here.latest(BLOCK_STARTS)
-    if (found := _UPDATES.match(here.rest())) is not None and isinstance(last, Subscript):
+    if (found := _UPDATES.match(here.rest())) is not None and isinstance(last, Access):
         op = (found[1] or found[2]).replace("**", "^")
         start = span_of(here.source, here.token).offsets[0]
         place = here.source.span(start, start + found.end())

@@ -26,7 +26,7 @@ def _of(node: Any) -> Iterator[Note]:
             r"\s*=\+\s*$", _between(target, node.value)
         ):
             yield Note("`=+` assigns a value with its sign; an update is written `+=`", node.span)
-        case ast.For(iterable=extent, body=ast.Script((ast.Let(value=ast.Range()) as first, *_))):
+        case ast.For(iterable=extent, body=ast.Script((ast.Let(value=ast.Extent()) as first, *_))):
             if re.fullmatch("[ \t]+", _between(extent, first)):
                 said = "is the first statement of this loop: loops have a comma between them"
                 yield Note(f"`{pretty(first)}` {said}", first.span)
@@ -37,10 +37,10 @@ def _of(node: Any) -> Iterator[Note]:
         case ast.Call(ast.Variable("repeat"), (_, ast.Literal(int(n)), ast.Literal(1))):
             ours = f"`tile(A, 1, {n})` has all of it {n} times along dimension 1"
             yield Note(f"each part along dimension {n} is there once: {ours}", node.span)
-        case ast.Subscript(_, indices):
+        case ast.Access(_, indices):
             for index in indices:
                 match index:
-                    case ast.Range(ast.Literal(int(a)), None, ast.Literal(int(b))) if b < 0 < a:
+                    case ast.Extent(ast.Literal(int(a)), ast.Literal(int(b)), None) if b < 0 < a:
                         last = "end" if b == -1 else f"end - {-b - 1}"
                         said = f"`{a}:{b}` is empty; counted from the end it is `{a}:{last}`"
                         yield Note(said, index.span)

@@ -46,7 +46,7 @@ def called_by(error: FinchError) -> FinchError:
     """An error about the name of an array that is called, with its access as the hint."""
     mend = _mend()
     call: Any = mend.node_at(error.span, "script", True) if error.span is not None else None
-    error.hint = call and write(pretty(ast.Subscript(call.op, call.args)), call.span)
+    error.hint = call and write(pretty(ast.Access(call.op, call.args)), call.span)
     error.span = call.span if call is not None else error.span
     return error
 
@@ -84,7 +84,7 @@ def _made(hint: Any, node: Any) -> Any:
         case "with the arguments exchanged" if len(getattr(node, "args", ())) == 2:
             return trees.replace(node, args=node.args[::-1])
         case "with brackets":
-            return ast.Subscript(node.op, node.args)
+            return ast.Access(node.op, node.args)
     return names.compared(node) if hint == COMPARED else None
 
 

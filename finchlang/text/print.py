@@ -45,7 +45,7 @@ _ESCAPES = {"\\": "\\\\", '"': '\\"', "$": "\\$", "\n": "\\n", "\t": "\\t", "\r"
 _NAME = re.compile(r"[^\W\d]\w*\Z")
 _POWERS = ast.Variable("^"), ast.Variable(".^")
 #: what is called without parentheses around it
-_CALLED = ast.Variable, Operation, Itself, ast.Call, ast.Access, ast.Subscript, ast.Parametric
+_CALLED = ast.Variable, Operation, Itself, ast.Call, ast.Access, ast.Parametric
 #: types of literals that are printed without their type
 _PLAIN = ("Bool", "Int64", "Float64")
 INDENT = "    "
@@ -138,7 +138,7 @@ def _infix(name: str, args: tuple[Any, ...]) -> tuple[str, int]:
     return f" {name} ".join([first] + [pretty(a, level + 1) for a in args[1:]]), level
 
 
-def _range(node: ast.Range | ast.Extent) -> tuple[str, int]:
+def _range(node: ast.Extent) -> tuple[str, int]:
     ends = [node.start, node.stop]
     if node.step is not None:
         ends.insert(1, node.step)
@@ -199,11 +199,9 @@ TEXTS: dict[type, Callable[[Any], Written]] = {
     **dict.fromkeys((ast.Index, ast.Variable, Operation, Itself), lambda n: n.name),
     ast.Value: lambda n: str(n.expr),
     ast.Extent: _range,
-    ast.Range: _range,
     ast.Dimensionless: lambda n: "_",
     ast.Call: _call,
     ast.Access: lambda n: f"{pretty(n.tensor, ATOM)}[{listed(n.indices)}]",
-    ast.Subscript: lambda n: f"{pretty(n.object, ATOM)}[{listed(n.indices)}]",
     ast.Text: _text,
     ast.Rows: _rows,
     ast.Numbers: _rows,

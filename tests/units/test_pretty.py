@@ -30,14 +30,13 @@ COMMENT = re.compile(r"#[^\n]*")
 #: where another expression may stand
 PLACES: dict[type[ast.Node], str] = {
     **dict.fromkeys((ast.Call, ast.KeywordCall, ast.Broadcast), "args"),
-    **dict.fromkeys((ast.Access, ast.Subscript), "indices"),
     **dict.fromkeys((ast.Assign, ast.Define, ast.Let, ast.Return), "value"),
-    **dict.fromkeys((ast.Range, ast.Extent), "stop"),
-    **{ast.Sieve: "condition", ast.Group: "items", ast.Rows: "rows", ast.Lambda: "body"},
+    **{ast.Access: "indices", ast.Extent: "stop", ast.Sieve: "condition"},
+    **{ast.Group: "items", ast.Rows: "rows", ast.Lambda: "body"},
 }
 #: what may stand there
-PARTS = (ast.Call, ast.Access, ast.Literal, ast.Variable, ast.Subscript, ast.KeywordCall)
-PARTS += (ast.Group, ast.Rows, ast.Range, ast.Text, ast.Lambda, ast.Broadcast, ast.Comprehension)
+PARTS = (ast.Call, ast.Access, ast.Literal, ast.Variable, ast.KeywordCall)
+PARTS += (ast.Group, ast.Rows, ast.Extent, ast.Text, ast.Lambda, ast.Broadcast, ast.Comprehension)
 PREFIX = "-!~"
 INFIX = (*"+-*/%&|^<>", "<<", ">>", "==", "!=", "<=", ">=", "&&", "||")
 
@@ -61,7 +60,8 @@ def corpus() -> tuple[list[ast.Node], dict[bool, list[ast.Node]]]:
             scripts.append(parse_script(text))
     for script in scripts:
         for node, is_kernel in within(script):
-            if isinstance(node, PARTS) and is_whole(node):
+            is_range = isinstance(node, ast.Extent) and is_kernel  # which is no value there
+            if isinstance(node, PARTS) and is_whole(node) and not is_range:
                 parts[is_kernel].append(node)
     return scripts, parts
 
