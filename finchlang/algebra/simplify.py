@@ -336,7 +336,7 @@ def _write_apart(statements: tuple[ast.Node, ...], is_apart: IsApart) -> bool:
     for statement in statements:
         updates = trees.find_all(statement, ast.Assign)
         tensors: list[Any] = [n.target.tensor for n in updates if not is_apart(n)]
-        stores += {t.store if isinstance(t, Fiber) else t for t in tensors}
+        stores += {id(t.store.buffers) if isinstance(t, Fiber) else t for t in tensors}
         is_once = _is_once(statement, is_apart)
         while isinstance(statement, ast.Sieve):
             statement = statement.body

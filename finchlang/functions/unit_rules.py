@@ -266,7 +266,7 @@ def fiber_now(host: Host, bound: Bound, level: Any, is_written: bool) -> Fiber:
     sizes = bound.outputs[: bound.level.order]
     dims = tuple(host.get(cell, lower=ZERO) for cell in sizes)
     store = fiber.store if is_written else _as_read(fiber.store)
-    return replace(fiber, store=store, dims=dims)
+    return replace(fiber, store=replace(store, dims=dims))
 
 
 def _as_read(store: Storage) -> Storage:

@@ -75,7 +75,7 @@ class OneBlock(Indexed):
 
         def make() -> None:
             start = host.get(made)
-            self.lvl.assemble(host, store.child, fiber.dims[:-1], start, q)
+            self.lvl.assemble(host, store.child, start, q)
             host.set(made, add(q, 1))
 
         host.branch(compare("ge", q, host.get(made)), make)

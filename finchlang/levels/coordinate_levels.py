@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from finchlang.base.errors import Bug, FinchError
@@ -11,7 +11,7 @@ from finchlang.host.construct import add, cast, compare, const, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Buffer, Expr
 from finchlang.levels import layout as lay, looplets as lp
-from finchlang.levels.level import READ, Dims, Fiber, Indexed, Storage, Within
+from finchlang.levels.level import READ, Fiber, Indexed, Storage, Within
 from finchlang.levels.sorted_coordinates import Listed, load_range
 from finchlang.syntax.nodes import Node
 from finchlang.syntax.types import Float64
@@ -74,10 +74,6 @@ class Coordinates(Indexed):
     def buffers(self, store: Storage) -> tuple[Buffer, ...]:
         return tuple(store.buffers[name] for name in self.names())
 
-    def own(self, dims: Dims) -> tuple[Expr, ...]:
-        """The part of `dims` that belongs to this level's modes."""
-        return dims[len(dims) - self.number :]
-
     def child_position(self, host: Host, store: Storage, q: Expr) -> Expr:
         """The position of entry q in the child; by default q."""
         return q
@@ -136,7 +132,6 @@ class Entries(Within):
     def looplets(self, host: Host, protocol: str | None) -> Node:
         """As `Listed.points`; of a mode before the last, one coordinate may have several entries."""
         idx = self.level.buffers(self.body.store)[self.left - 1]
-        listed = Listed(idx, self.start, self.stop, self.level.fill)
         size = self.sizes()[-1]
         assert size is not None
 
@@ -150,6 +145,7 @@ class Entries(Within):
         def payload(host: Host, q: Expr, i: Expr) -> Node:
             return Entries(self.body, self.left - 1, q, after(host, q, i))
 
-        if self.left == 1:
-            return listed.points(host, size, protocol, last_of_all)
-        return listed.points(host, size, protocol, payload, after)
+        listed, child = Listed(idx, self.start, self.stop, self.level.fill), last_of_all
+        if self.left > 1:
+            listed, child = replace(listed, after=after), payload
+        return listed.points(host, size, protocol, child)

@@ -8,7 +8,7 @@ from finchlang.host.construct import add, mul, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay, looplets as lp
-from finchlang.levels.level import Dims, Fiber, Level, Storage
+from finchlang.levels.level import Fiber, Level, Storage
 from finchlang.syntax.nodes import Node
 
 
@@ -23,8 +23,8 @@ class Dense(Level):
     has_gaps = False
     stores_fill = True
 
-    def refill(self, host: Host, store: Storage, dims: Dims, count: Expr, value: Expr) -> None:
-        self.lvl.refill(host, store.child, dims[:-1], mul(count, dims[-1]), value)
+    def refill(self, host: Host, store: Storage, count: Expr, value: Expr) -> None:
+        self.lvl.refill(host, store.child, mul(count, store.size), value)
 
     def unfurl(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:
         before = mul(fiber.position, fiber.dims[-1])

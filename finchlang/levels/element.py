@@ -14,7 +14,7 @@ from finchlang.host.construct import ZERO, add, compare, const, op
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay
-from finchlang.levels.level import ByName, Dims, Fiber, Level, Storage
+from finchlang.levels.level import ByName, Fiber, Level, Storage
 from finchlang.syntax import nodes as ast, types
 
 
@@ -94,7 +94,7 @@ class Element(Valued):
 
     layout = (lay.Each("val"),)
 
-    def assemble(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
+    def assemble(self, host: Host, store: Storage, start: Expr, stop: Expr) -> None:
         host.grow(store.val, add(stop, 1))
         # an append makes one entry: a store, and no loop
         if start is stop:
@@ -102,10 +102,10 @@ class Element(Valued):
         else:
             host.fill(store.val, start, add(stop, 1), const(self.value.value, self.element_type))
 
-    def refill(self, host: Host, store: Storage, dims: Dims, count: Expr, value: Expr) -> None:
+    def refill(self, host: Host, store: Storage, count: Expr, value: Expr) -> None:
         host.fill(store.val, ZERO, count, value)
 
-    def equal(self, host: Host, store: Storage, dims: Dims, p: Expr, q: Expr) -> Expr:
+    def equal(self, host: Host, store: Storage, p: Expr, q: Expr) -> Expr:
         return same_value(host.load(store.val, p, "val"), host.load(store.val, q, "val"))
 
     def read(self, host: Host, fiber: Fiber) -> ast.Node:

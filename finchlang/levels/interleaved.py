@@ -14,7 +14,7 @@ from finchlang.host.interface import Host, bit_length
 from finchlang.host.ir import Buffer, Expr
 from finchlang.levels import layout as lay, looplets as lp
 from finchlang.levels.element import Element
-from finchlang.levels.level import UPDATE, Dims, Fiber, Storage
+from finchlang.levels.level import UPDATE, Fiber, Storage
 from finchlang.levels.sparse_coo import SparseCOO
 from finchlang.syntax.nodes import Node
 from finchlang.syntax.types import Int32, Int64
@@ -62,8 +62,8 @@ class Interleaved(SparseCOO):
     def _arrays(self, store: Storage, name: str) -> tuple[Buffer, ...]:
         return tuple(store.buffers[f"{name}{k + 1}"] for k in range(self.number))
 
-    def assemble(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
-        super().assemble(host, store, dims, start, stop)
+    def assemble(self, host: Host, store: Storage, start: Expr, stop: Expr) -> None:
+        super().assemble(host, store, start, stop)
         buckets = host.get(store.buckets, lower=code.ZERO)
 
         def first() -> None:
@@ -84,7 +84,7 @@ class Interleaved(SparseCOO):
 
         host.branch(code.compare("lt", buckets, count), more)
 
-    def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
+    def freeze(self, host: Host, store: Storage, count: Expr) -> None:
         ptr, shift = store.ptr, code.below_64(host.get(store.shift))
         new = (*self._arrays(store, "new"), store.new_val)
         stage = (*self._arrays(store, "stage"), store.stage_val)
@@ -136,7 +136,7 @@ class Interleaved(SparseCOO):
 
         host.count(code.ZERO, code.sub(host.get(store.buckets), 1), bucket, "b")
         host.set(store.stored, host.get(total))
-        self.lvl.freeze(host, store.child, self.below(dims), host.get(store.stored))
+        self.lvl.freeze(host, store.child, host.get(store.stored))
 
     def _each(self, host: Host, store: Storage, b: Expr, body: Callable[[Expr], None]) -> None:
         """Run `body` for each entry of bucket b, in the order of writing."""
@@ -200,4 +200,4 @@ class Interleaved(SparseCOO):
             fiber.mark(host)
 
         values = Storage(self.lvl, {"val": store.new_val}, {})
-        return Fiber(values, (), e, dirty, UPDATE), lambda host: host.branch(host.get(dirty), keep)
+        return Fiber(values, e, dirty, UPDATE), lambda host: host.branch(host.get(dirty), keep)

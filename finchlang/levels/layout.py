@@ -18,12 +18,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from itertools import takewhile
-from typing import Any, Protocol
+from typing import Any
 
 from finchlang.base.records import record
 from finchlang.host.construct import FALSE, ONE, TRUE, ZERO, add, compare, const, mul, op, sub
 from finchlang.host.interface import Host
-from finchlang.host.ir import Buffer, Cell, Expr
+from finchlang.host.ir import Buffer, Expr
 from finchlang.syntax.types import Int64, Type
 
 #: what an array of offsets holds while its level is written: how many items each item becomes, to be added
@@ -117,12 +117,8 @@ ByName = dict[str, Any]
 OfBoth = Callable[[Expr, Expr], Any]
 
 
-class Arrays(Protocol):
-    @property
-    def buffers(self) -> dict[str, Buffer]: ...
-
-    @property
-    def counters(self) -> dict[str, Cell]: ...
+#: a Storage of `level.py`, which builds on this
+Arrays = Any
 
 
 def arrays(layout: Layout) -> Iterator[StoredArray]:
@@ -144,20 +140,23 @@ def offsets(layout: Layout) -> list[Offsets]:
     return [part for part in layout if isinstance(part, Offsets)]
 
 
-def coordinates(store: Arrays, layout: Layout) -> list[Buffer]:
+def coordinates(store: Arrays) -> list[Buffer]:
     """The buffers of coordinates, first mode first."""
-    return [store.buffers[part.name] for part in arrays(layout) if isinstance(part, Coordinate)]
+    return [
+        store.buffers[part.name]
+        for part in arrays(store.level.layout)
+        if isinstance(part, Coordinate)
+    ]
 
 
 # ------------------------------------------------------------------------- while it is written
 
 
-def assembled(
-    host: Host, store: Arrays, layout: Layout, dims: Any, start: Expr, stop: Expr
-) -> tuple[Expr, Expr] | None:
+def assembled(host: Host, store: Arrays, start: Expr, stop: Expr) -> tuple[Expr, Expr] | None:
     """Make the fibers at start..stop (both included), empty. Gives their first and last position in the
     child, or None if positions are made only when entries are written."""
     first: tuple[Expr, Expr] | None = start, stop
+    layout = store.level.layout
     for part in layout:
         if isinstance(part, Offsets):
             array = store.buffers[part.name]
@@ -167,7 +166,7 @@ def assembled(
             first = None  # an empty fiber has no items after offsets
             break
         if isinstance(part, Grid):
-            cells = part.cells(dims)
+            cells = part.cells(store.dims)
             begin = host.let(mul(start, cells), "first")
             first = begin, host.let(sub(mul(add(stop, 1), cells), 1), "last")
     of_fibers = _leading(layout)
@@ -179,14 +178,15 @@ def assembled(
     return first
 
 
-def frozen(host: Host, store: Arrays, layout: Layout, dims: Any, count: Expr) -> Expr:
+def frozen(host: Host, store: Arrays, count: Expr) -> Expr:
     """Turn the counts of `count` fibers into offsets. Gives the number of positions in the child."""
+    layout = store.level.layout
     for part in layout:
         if isinstance(part, Offsets):
             if part.while_written == COUNTS:
                 accumulate(host, store.buffers[part.name], count)
         elif isinstance(part, Grid):
-            count = host.let(mul(count, part.cells(dims)), "count")
+            count = host.let(mul(count, part.cells(store.dims)), "count")
     ends = offsets(layout)[-1:]
     return host.get(store.counters[ends[0].counter]) if ends else count
 
@@ -210,37 +210,34 @@ def positions(
     host: Host,
     store: Arrays,
     layout: Layout,
-    dims: Any,
     count: Expr,
     tell: Callable[[str, Expr], None] = lambda counter, number: None,
 ) -> Expr:
     """The number of child positions of `count` frozen fibers; `tell` is told their counters."""
     for part in layout:
         if isinstance(part, Aside):
-            positions(host, store, part.parts, dims, count, tell)
+            positions(host, store, part.parts, count, tell)
         elif isinstance(part, Offsets):
             count = host.load(store.buffers[part.name], count, part.counter, Int64, lower=ZERO)
             tell(part.counter, count)
         elif isinstance(part, Grid):
-            count = host.let(mul(count, part.cells(dims)), "count")
+            count = host.let(mul(count, part.cells(store.dims)), "count")
         elif isinstance(part, Counted):
             count = host.get(store.counters[part.counter])
     return count
 
 
-def equal(
-    host: Host, store: Arrays, layout: Layout, dims: Any, p: Expr, q: Expr, child: OfBoth
-) -> Expr:
+def equal(host: Host, store: Arrays, layout: Layout, p: Expr, q: Expr, child: OfBoth) -> Expr:
     """Whether the frozen items p and q are equal; `child` compares two positions of the child. It is not
     called for empty items, whose positions there may hold anything."""
     if not layout or isinstance(layout[0], Loose):
         return child(p, q)
     part, *rest = layout
     if isinstance(part, Aside):
-        return equal(host, store, part.parts, dims, p, q, child)
+        return equal(host, store, part.parts, p, q, child)
     if isinstance(part, ChildPositions):
         a, b = (host.load(store.buffers[part.name], k, "position", lower=ZERO) for k in (p, q))
-        return equal(host, store, tuple(rest), dims, a, b, child)
+        return equal(host, store, tuple(rest), a, b, child)
     if isinstance(part, Each):
         each = _leading(layout)
         same: Expr = TRUE
@@ -253,15 +250,15 @@ def equal(
                 full = op("or", full, compare("ne", i, one.empty))
 
         def same_below() -> Expr:
-            return equal(host, store, layout[len(each) :], dims, p, q, child)
+            return equal(host, store, layout[len(each) :], p, q, child)
 
         return host.only_if(op("and", same, full), same_below, "same", same)
 
     def same_items(a: Expr, b: Expr) -> Expr:
-        return equal(host, store, tuple(rest), dims, a, b, child)
+        return equal(host, store, tuple(rest), a, b, child)
 
     if isinstance(part, Grid):
-        cells = host.let(part.cells(dims), "cells")
+        cells = host.let(part.cells(store.dims), "cells")
         a, b = (host.let(mul(k, cells), "first") for k in (p, q))
         return _all_equal(host, a, b, cells, same_items)
     assert isinstance(part, Offsets)
@@ -293,7 +290,7 @@ def _all_equal(host: Host, first: Expr, other: Expr, count: Expr, test: OfBoth) 
 
 
 def move(
-    host: Host, store: Arrays, layout: Layout, dims: Any, source: Expr, target: Expr, child: OfBoth
+    host: Host, store: Arrays, layout: Layout, source: Expr, target: Expr, child: OfBoth
 ) -> None:
     """Move the frozen item `source` down to `target` <= `source`. The items before `target` are in their
     final place, so its range begins where theirs ends. Items in the order they were made in stay."""
@@ -303,17 +300,17 @@ def move(
     part, *rest = layout
 
     def below(a: Expr, b: Expr) -> None:
-        move(host, store, tuple(rest), dims, a, b, child)
+        move(host, store, tuple(rest), a, b, child)
 
     if isinstance(part, Each | ChildPositions):
         array = store.buffers[part.name]
         host.store(array, target, host.load(array, source, "i"))
         below(source, target)
     elif isinstance(part, Aside):
-        move(host, store, part.parts, dims, source, target, lambda a, b: None)
+        move(host, store, part.parts, source, target, lambda a, b: None)
         below(source, target)
     elif isinstance(part, Grid):
-        cells = host.let(part.cells(dims), "cells")
+        cells = host.let(part.cells(store.dims), "cells")
         a, b = (host.let(mul(k, cells), "first") for k in (source, target))
 
         host.count(

@@ -136,10 +136,6 @@ class Level:
         """The number of dimensions of this level alone."""
         return 0 if self.is_leaf else 1
 
-    def below(self, dims: Dims) -> Dims:
-        """The part of `dims` that belongs to the child."""
-        return dims[: len(dims) - self.modes]
-
     def sizes(self, shape: tuple[int, ...]) -> list[Sizes]:
         """The sizes of the modes of this level and of those below, for a tensor of `shape`."""
         found, end = [], len(shape)
@@ -227,8 +223,8 @@ class Level:
 
     # ------------------------------------------------- Table 3: programs over host operations
 
-    def declare(self, host: Host, store: Storage, dims: Dims) -> None:
-        """Empty the storage for a tensor of the sizes `dims` (this level's own are the last)."""
+    def declare(self, host: Host, store: Storage) -> None:
+        """Empty the storage for a tensor of the sizes `store.dims`."""
         for cell in store.counters.values():
             host.set(cell, ZERO)
         for part in lay.offsets(self.layout):
@@ -236,33 +232,33 @@ class Level:
                 host.grow(store.buffers[part.name], ONE)
                 host.store(store.buffers[part.name], ZERO, ZERO)
         if not self.is_leaf:
-            self.child.declare(host, store.child, self.below(dims))
+            self.child.declare(host, store.child)
 
-    def assemble(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
+    def assemble(self, host: Host, store: Storage, start: Expr, stop: Expr) -> None:
         """Make the fibers at positions start..stop (both included), with all values at the fill."""
-        below = lay.assembled(host, store, self.layout, dims, start, stop)
+        below = lay.assembled(host, store, start, stop)
         if below is not None and not self.is_leaf:
-            self.child.assemble(host, store.child, self.below(dims), *below)
+            self.child.assemble(host, store.child, *below)
 
-    def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
+    def freeze(self, host: Host, store: Storage, count: Expr) -> None:
         """Finish `count` fibers for reading."""
         offsets = lay.offsets(self.layout)
         # a type None is the level's index type, which may be too narrow
         if offsets and offsets[-1].type is None:
             self.check_positions(host, store.counters[offsets[-1].counter])
-        count = lay.frozen(host, store, self.layout, dims, count)
+        count = lay.frozen(host, store, count)
         if not self.is_leaf:
-            self.child.freeze(host, store.child, self.below(dims), count)
+            self.child.freeze(host, store.child, count)
 
-    def thaw(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
+    def thaw(self, host: Host, store: Storage, count: Expr) -> None:
         """Make `count` fibers ready for updates."""
         if self.is_sequential:
             raise Bug("normalisation updates sequential levels through a workspace")
         if not self.is_leaf:
-            count = lay.positions(host, store, self.layout, dims, count)
-            self.child.thaw(host, store.child, self.below(dims), count)
+            count = lay.positions(host, store, self.layout, count)
+            self.child.thaw(host, store.child, count)
 
-    def refill(self, host: Host, store: Storage, dims: Dims, count: Expr, value: Expr) -> None:
+    def refill(self, host: Host, store: Storage, count: Expr, value: Expr) -> None:
         """Set every leaf of `count` fibers to `value`; for Dense levels and leaves only."""
         raise Bug(f"{type(self).__name__} lacks an operation of the level interface")
 
@@ -280,28 +276,28 @@ class Level:
 
     # ------------------- for parents that merge equal subfibers when they are frozen (Table 4, buf)
 
-    def equal(self, host: Host, store: Storage, dims: Dims, p: Expr, q: Expr) -> Expr:
+    def equal(self, host: Host, store: Storage, p: Expr, q: Expr) -> Expr:
         """Whether the frozen fibers at positions p and q hold the same."""
-        child = partial(self.child.equal, host, store.child, self.below(dims))
-        return lay.equal(host, store, self.layout, dims, p, q, child)
+        child = partial(self.child.equal, host, store.child)
+        return lay.equal(host, store, self.layout, p, q, child)
 
-    def move(self, host: Host, store: Storage, dims: Dims, source: Expr, target: Expr) -> None:
+    def move(self, host: Host, store: Storage, source: Expr, target: Expr) -> None:
         """Move the frozen fiber at `source` down to `target` <= `source`. A caller moves the fibers it
         keeps in turn, each to the position after the one before."""
 
         def child(a: Expr, b: Expr) -> None:
             if not self.is_leaf:
-                self.child.move(host, store.child, self.below(dims), a, b)
+                self.child.move(host, store.child, a, b)
 
-        lay.move(host, store, self.layout, dims, source, target, child)
+        lay.move(host, store, self.layout, source, target, child)
 
-    def truncate(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
+    def truncate(self, host: Host, store: Storage, count: Expr) -> None:
         """Drop the frozen fibers from position `count` on."""
         count = lay.positions(
-            host, store, self.layout, dims, count, lambda c, n: host.set(store.counters[c], n)
+            host, store, self.layout, count, lambda c, n: host.set(store.counters[c], n)
         )
         if not self.is_leaf:
-            self.child.truncate(host, store.child, self.below(dims), count)
+            self.child.truncate(host, store.child, count)
 
     # ----------------------------------------------- storage as NumPy arrays, outside of kernels
 
@@ -365,12 +361,14 @@ class Indexed(Level):
 @record(eq=False)
 class Storage:
     """A level bound to the memory of one tensor in one kernel: a Buffer for each array, a Cell for each
-    counter, and the store of its child. All can be accessed as attributes by name."""
+    counter, and the store of its child. All can be accessed as attributes by name. `dims` are the sizes
+    that the tensor has where this is used: of the level's modes, which come last, and of those below."""
 
     level: Level
     buffers: dict[str, Buffer]
     counters: dict[str, Cell]
     child_store: Storage | None = None
+    dims: Dims = ()
     size_cells: tuple[Cell, ...] = ()  # of the outermost level of a written tensor: its sizes
     #: whether the tensor is written and all fibers of this level exist from its declaration on
     is_whole: bool = False
@@ -383,10 +381,21 @@ class Storage:
             return counters[name]
         raise AttributeError(name)
 
-    @property
+    @cached_property
     def child(self) -> Storage:
         assert self.child_store is not None
-        return self.child_store
+        below = self.dims[: len(self.dims) - self.level.modes]
+        return replace(self.child_store, dims=below)
+
+    @property
+    def sizes(self) -> Dims:
+        """The sizes of the level's own modes."""
+        return self.dims[len(self.dims) - self.level.modes :]
+
+    @property
+    def size(self) -> Expr:
+        """The size of the level's last mode."""
+        return self.dims[-1]
 
     @property
     def is_outermost(self) -> bool:
@@ -398,7 +407,7 @@ class Storage:
         store: Storage | None = self
         while store is not None:
             yield store
-            store = store.child_store
+            store = store.child if store.child_store else None
 
 
 @record(eq=False, slots=True)
@@ -492,12 +501,10 @@ class Uniform(TensorLike):
 
 @record(slots=True)
 class Fiber(TensorLike):
-    """The subtensor at `position` of `store`, with the sizes `dims`. In update mode, `dirty` is a cell to
-    set once something was written, if a parent asks for that; of a Pattern that is the value, and
-    `written` such a cell."""
+    """The subtensor at `position` of `store`. In update mode, `dirty` is a cell to set once something was
+    written, if a parent asks for that; of a Pattern that is the value, and `written` such a cell."""
 
     store: Storage
-    dims: Dims
     position: Expr = field(default_factory=lambda: const(0))
     dirty: Cell | None = None
     mode: str = READ
@@ -509,6 +516,14 @@ class Fiber(TensorLike):
     @property
     def level(self) -> Level:
         return self.store.level
+
+    @property
+    def dims(self) -> Dims:
+        return self.store.dims
+
+    def with_dims(self, dims: Dims) -> Fiber:
+        # stores are compared by identity
+        return self if dims == self.dims else replace(self, store=replace(self.store, dims=dims))
 
     def sizes(self) -> tuple[Expr | None, ...]:
         return self.dims
@@ -522,8 +537,7 @@ class Fiber(TensorLike):
     def child(
         self, position: Expr, dirty: Cell | None = None, written: Cell | None = None
     ) -> Fiber:
-        below = self.store.child, self.level.below(self.dims)
-        return Fiber(*below, position, dirty, self.mode, written)
+        return Fiber(self.store.child, position, dirty, self.mode, written)
 
     def mark(self, host: Host, condition: Expr = TRUE) -> None:
         """Set the dirty bit where the condition holds, if there is one."""

@@ -8,7 +8,7 @@ from finchlang.host.construct import FALSE, ZERO, add, compare, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay, looplets as lp
-from finchlang.levels.level import Dims, Fiber, Storage
+from finchlang.levels.level import Fiber, Storage
 from finchlang.levels.run_list import RunList
 from finchlang.syntax import nodes as ast, types
 
@@ -27,9 +27,9 @@ class PackBits(RunList):
     layout = (*RunList.layout, lay.Offsets("ofs", while_written=lay.NOTHING, is_held=True))
     counts_lengths = False  # no counter has the number of regions
 
-    def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
+    def freeze(self, host: Host, store: Storage, count: Expr) -> None:
         """Join the runs of a RunList into regions."""
-        RunList.freeze(self, host, store, dims, count)
+        RunList.freeze(self, host, store, count)
         host.grow(store.ofs, add(host.get(store.stored), 1))
         host.store(store.ofs, ZERO, ZERO)
         regions, first = host.cell(ZERO, "regions"), host.cell(ZERO, "first")

@@ -18,7 +18,6 @@ from finchlang.levels.element import differs
 from finchlang.levels.level import (
     READ,
     ByName,
-    Dims,
     Fiber,
     Found,
     Given,
@@ -71,12 +70,12 @@ class Packed(Level):
         """The looplets of a column."""
         raise Bug(f"{type(self).__name__} leaves this out")
 
-    def declare(self, host: Host, store: Storage, dims: Dims) -> None:
-        rows, columns = dims[-2:]
+    def declare(self, host: Host, store: Storage) -> None:
+        rows, columns = store.sizes
         message = f"{type(self).__name__} is square, not {{}} x {{}}"
         differ = compare("ne", rows, columns)
         host.branch(differ, lambda: host.fail("dimension", message, (rows, columns)))
-        super().declare(host, store, dims)
+        super().declare(host, store)
 
     def unfurl(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:
         return Lookup(lambda host, j: Column(fiber, j))

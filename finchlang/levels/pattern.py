@@ -10,7 +10,7 @@ import numpy as np
 from finchlang.host import construct as code, ir
 from finchlang.host.interface import Host
 from finchlang.levels.element import typed_literal
-from finchlang.levels.level import READ, ByName, Dims, Fiber, Level, Storage
+from finchlang.levels.level import READ, ByName, Fiber, Level, Storage
 from finchlang.syntax import nodes as ast, types
 
 
@@ -33,7 +33,7 @@ class Pattern(Level):
     def element_type(self) -> types.Type:
         return types.Bool
 
-    def equal(self, host: Host, store: Storage, dims: Dims, p: ir.Expr, q: ir.Expr) -> ir.Expr:
+    def equal(self, host: Host, store: Storage, p: ir.Expr, q: ir.Expr) -> ir.Expr:
         return code.TRUE
 
     def read(self, host: Host, fiber: Fiber) -> ast.Node:

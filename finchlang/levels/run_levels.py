@@ -18,7 +18,7 @@ from finchlang.host.construct import FALSE, TRUE, ZERO, add, compare, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Cell, Expr
 from finchlang.levels import layout as lay, looplets as lp
-from finchlang.levels.level import ByName, Dims, Fiber, Given, Indexed, Storage
+from finchlang.levels.level import ByName, Fiber, Given, Indexed, Storage
 from finchlang.syntax import nodes as ast, types
 
 #: cells, and the values to restore
@@ -33,20 +33,20 @@ class Runs(Indexed):
     is_sequential = True
     merges = True
 
-    def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
+    def freeze(self, host: Host, store: Storage, count: Expr) -> None:
         """Finish all fibers, then merge equal neighbours that are not merged yet. (Table 4 copies them
         into a buffer; here the runs that stay move down in place.)"""
-        self._finish(host, store, dims, count)
+        self._finish(host, store, count)
         self.check_positions(host, store.counters["stored"])
-        self.lvl.freeze(host, store.child, dims[:-1], host.get(store.stored))
+        self.lvl.freeze(host, store.child, host.get(store.stored))
         if not self.lvl.is_leaf:
-            self._merge(host, store, dims, count)
+            self._merge(host, store, count)
 
-    def _finish(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
+    def _finish(self, host: Host, store: Storage, count: Expr) -> None:
         """End those fibers below `count` that are not ended yet."""
 
         def end_fiber() -> None:
-            self._fill_up(host, store, dims, dims[-1])
+            self._fill_up(host, store, store.size)
             after = host.let(add(host.get(store.fibers), 1), "after")
             host.store(store.ptr, after, host.get(store.stored))
             host.set(store.fibers, after)
@@ -55,14 +55,14 @@ class Runs(Indexed):
 
         host.loop(lambda: compare("lt", host.get(store.fibers), count), end_fiber)
 
-    def _fill_up(self, host: Host, store: Storage, dims: Dims, end: Expr) -> Contents:
+    def _fill_up(self, host: Host, store: Storage, end: Expr) -> Contents:
         """Store a run of fill up to coordinate `end` if the level stores gaps; gives the state before."""
         if self.has_gaps:
             return []
         stored, covered = host.get(store.stored), host.get(store.covered)
 
         def gap() -> None:
-            self.lvl.assemble(host, store.child, dims[:-1], stored, stored)
+            self.lvl.assemble(host, store.child, stored, stored)
             self._push(host, store, stored, covered, end)
 
         host.branch(compare("lt", covered, end), gap)
@@ -100,7 +100,7 @@ class Runs(Indexed):
             has_another = compare("gt", host.get(store.covered), 0)
 
         def is_equal() -> Expr:
-            equal = self.lvl.equal(host, store.child, (), host.let(sub(q, 1), "before"), q)
+            equal = self.lvl.equal(host, store.child, host.let(sub(q, 1), "before"), q)
             if self.has_gaps:
                 end = host.load(store.right, sub(q, 1), "end", types.Int64)
                 equal = op("and", compare("eq", end, sub(start, 2)), equal)
@@ -112,7 +112,7 @@ class Runs(Indexed):
         store = fiber.store
         before = [(cell, host.get(cell)) for cell in store.counters.values()]
         if fiber.position is not ZERO:  # else there are no fibers before it to be ended
-            self._finish(host, store, fiber.dims, fiber.position)
+            self._finish(host, store, fiber.position)
         written = fiber.dirty and host.cell(FALSE, "written")
 
         def epilogue(host: Host) -> None:
@@ -129,9 +129,9 @@ class Runs(Indexed):
         self, host: Host, fiber: Fiber, start: Expr, stop: Expr, written: Cell | None
     ) -> tuple[ast.Node, Any]:
         store = fiber.store
-        before = self._fill_up(host, store, fiber.dims, sub(start, 1))
+        before = self._fill_up(host, store, sub(start, 1))
         q = host.get(store.stored)
-        self.lvl.assemble(host, store.child, fiber.dims[:-1], q, q)
+        self.lvl.assemble(host, store.child, q, q)
         dirty = host.cell(FALSE, "dirty")
 
         def push() -> None:
@@ -144,7 +144,7 @@ class Runs(Indexed):
 
         return fiber.child(q, dirty), epilogue
 
-    def _merge(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
+    def _merge(self, host: Host, store: Storage, count: Expr) -> None:
         kept, first = host.cell(ZERO, "kept"), host.cell(ZERO, "first")
 
         def fiber(p: Expr) -> None:
@@ -157,7 +157,7 @@ class Runs(Indexed):
 
                 def compare_children() -> None:
                     before = host.let(sub(k, 1), "before")
-                    host.set(same, self.lvl.equal(host, store.child, dims[:-1], before, q))
+                    host.set(same, self.lvl.equal(host, store.child, before, q))
 
                 def look() -> None:
                     if not self.has_gaps:
@@ -176,8 +176,8 @@ class Runs(Indexed):
             def keep(k: Expr, q: Expr) -> None:
                 def shift() -> None:
                     runs = tuple(part for part in self.layout if isinstance(part, lay.Each))
-                    child = partial(self.lvl.move, host, store.child, dims[:-1])
-                    lay.move(host, store, runs, dims, q, k, child)
+                    child = partial(self.lvl.move, host, store.child)
+                    lay.move(host, store, runs, q, k, child)
 
                 host.branch(compare("lt", k, q), shift)
                 host.set(kept, add(k, 1))
@@ -189,7 +189,7 @@ class Runs(Indexed):
         host.count(ZERO, sub(count, 1), fiber, "p")
         left = host.get(kept)
         host.set(store.stored, left)
-        self.lvl.truncate(host, store.child, dims[:-1], left)
+        self.lvl.truncate(host, store.child, left)
 
     def pack(self, given: Given) -> tuple[ByName, np.ndarray, Any]:
         arrays, positions, kept = super().pack(given)

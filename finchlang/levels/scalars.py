@@ -14,7 +14,7 @@ from finchlang.host.construct import FALSE, TRUE, compare, const, op
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels.element import Valued
-from finchlang.levels.level import READ, Dims, Fiber, Storage
+from finchlang.levels.level import READ, Fiber, Storage
 from finchlang.levels.looplets import Choice, Switch
 from finchlang.syntax.nodes import Access, Node, Value
 from finchlang.syntax.types import Bool, Pair, PairType, Type
@@ -32,13 +32,13 @@ class Scalar(Valued):
             parts = tuple((n, getattr(self.element_type, n)) for n in Pair._fields)
             object.__setattr__(self, "counters", (*parts, *self.counters[1:]))
 
-    def declare(self, host: Host, store: Storage, dims: Dims) -> None:
+    def declare(self, host: Host, store: Storage) -> None:
         self._set(host, store, const(self.value.value, self.element_type))
 
-    def assemble(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
+    def assemble(self, host: Host, store: Storage, start: Expr, stop: Expr) -> None:
         pass
 
-    def refill(self, host: Host, store: Storage, dims: Dims, count: Expr, value: Expr) -> None:
+    def refill(self, host: Host, store: Storage, count: Expr, value: Expr) -> None:
         self._set(host, store, value)
 
     def read(self, host: Host, fiber: Fiber) -> Node:
@@ -79,12 +79,12 @@ class SparseScalar(Scalar):
     counters = (("value", None), ("dirty", Bool))
     is_structured = True
 
-    def declare(self, host: Host, store: Storage, dims: Dims) -> None:
-        Scalar.declare(self, host, store, dims)
+    def declare(self, host: Host, store: Storage) -> None:
+        Scalar.declare(self, host, store)
         host.set(store.counters["dirty"], FALSE)
 
-    def refill(self, host: Host, store: Storage, dims: Dims, count: Expr, value: Expr) -> None:
-        Scalar.refill(self, host, store, dims, count, value)
+    def refill(self, host: Host, store: Storage, count: Expr, value: Expr) -> None:
+        Scalar.refill(self, host, store, count, value)
         fill = const(self.value.value, self.element_type)
         host.set(store.counters["dirty"], compare("ne", value, fill))
 

@@ -31,7 +31,8 @@ def load_range(host: Host, fiber: Fiber, offsets: str = "ptr") -> tuple[Expr, Ex
 @record(slots=True)
 class Listed:
     """The positions start..stop - 1 of `idx`, with the coordinate (from 0) of each, or the last one of
-    its region, in ascending order. Between them, and after the coordinate `last` (from 1), is `fill`."""
+    its region, in ascending order. Between them, and after the coordinate `last` (from 1), is `fill`.
+    `after(host, q, i)` is the position after those at the coordinate i of q, if there may be several."""
 
     idx: Buffer
     start: Expr
@@ -39,6 +40,7 @@ class Listed:
     fill: ast.Node
     last: Expr = ZERO
     name: str = "i"
+    after: Callable[[Host, Expr, Expr], Expr] | None = None
 
     def until_last(self, host: Host, size: Expr) -> Listed:
         """This with `last` read from `idx`; 0 if nothing is listed."""
@@ -59,31 +61,17 @@ class Listed:
         """The first position from q on at or after coordinate i."""
         return host.search(self.idx, q, self.stop, sub(i, 1))
 
-    def points(
-        self,
-        host: Host,
-        size: Expr,
-        protocol: str | None,
-        child: Child,
-        after: Callable[[Host, Expr, Expr], Expr] | None = None,
-    ) -> ast.Node:
-        """As `looplets`, for entries of one coordinate each; `after(host, q, i)` is the position after
-        those at the coordinate i of q, if there may be several."""
+    def points(self, host: Host, size: Expr, protocol: str | None, child: Child) -> ast.Node:
+        """As `looplets`, for entries of one coordinate each."""
 
         def entry(host: Host, listed: Listed, q: Expr) -> lp.Entry:
             i = listed.coordinate(host, q)
             return i, i, lambda host: child(host, q, i)
 
-        return self.looplets(host, size, protocol, entry, True, after)
+        return self.looplets(host, size, protocol, entry, True)
 
     def looplets(
-        self,
-        host: Host,
-        size: Expr,
-        protocol: str | None,
-        entry: EntryAt,
-        are_points: bool = False,
-        after: Callable[[Host, Expr, Expr], Expr] | None = None,
+        self, host: Host, size: Expr, protocol: str | None, entry: EntryAt, are_points: bool = False
     ) -> ast.Node:
         """The looplets over coordinates 1..size: a stepper (or jumper) over runs of fill, each with an
         entry at its end, and a run of fill after the last; with `follow` a search at each coordinate."""
@@ -104,7 +92,7 @@ class Listed:
                 return lp.Switch(hit, lp.delayed(there), self.fill)
 
             return lp.Lookup(find)
-        listed = self.until_last(host, size)
+        listed, after = self.until_last(host, size), self.after
 
         def body(host: Host, here: Here) -> ast.Node:
             def inside(host: Host) -> ast.Node:
@@ -116,7 +104,7 @@ class Listed:
 
             return lp.Spike(self.fill, lp.delayed(inside)) if after else lp.delayed(inside)
 
-        steps = listed.steps(host, protocol, body, entry, are_points, after)
+        steps = listed.steps(host, protocol, body, entry, are_points)
         return lp.Sequence((lp.Phase(steps, stop=listed.last), lp.Phase(lp.Run(self.fill))))
 
     def steps(
@@ -126,7 +114,6 @@ class Listed:
         body: Callable[[Host, Here], ast.Node],
         entry: EntryAt | None = None,
         are_points: bool = False,
-        after: Callable[[Host, Expr, Expr], Expr] | None = None,
     ) -> lp.Steps:
         """A stepper (or jumper) over the positions, whose looplet up to the coordinate of `here` is
         `body(host, here)`. With an `entry` at each, the rule Meet can use the positions."""
@@ -137,7 +124,7 @@ class Listed:
             are_points=are_points,
             listed=(self.idx, ONE) if are_points else None,
         )
-        here, go = known.here, known.go
+        here, go, after = known.here, known.go, self.after
 
         def following(host: Host, q: Expr) -> Expr:
             return after(host, q, self.coordinate(host, q)) if after else add(q, 1)
@@ -207,7 +194,7 @@ def append_entry(
     `arrays` if something was written to it: else the next entry takes its place."""
     store = fiber.store
     q = host.get(store.stored)
-    fiber.level.child.assemble(host, store.child, fiber.level.below(fiber.dims), q, q)
+    fiber.level.child.assemble(host, store.child, q, q)
 
     def keep() -> None:
         for array, i in zip(arrays, coordinates, strict=True):

@@ -71,7 +71,7 @@ class SparseBlockList(Indexed):
         """Write at coordinate i, which lengthens the last block or begins a new one."""
         store = fiber.store
         q = host.get(store.stored)
-        self.lvl.assemble(host, store.child, fiber.dims[:-1], q, q)
+        self.lvl.assemble(host, store.child, q, q)
 
         def begin() -> None:
             b = host.get(store.blocks)

@@ -14,7 +14,7 @@ from finchlang.host.construct import FALSE, ONE, TRUE, ZERO, add, cast, compare,
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay, looplets as lp
-from finchlang.levels.level import READ, ByName, Dims, Fiber, Given, Indexed, Sizes, Storage
+from finchlang.levels.level import READ, ByName, Fiber, Given, Indexed, Sizes, Storage
 from finchlang.levels.sorted_coordinates import Listed, delimit, each_listed, load_range
 from finchlang.syntax.nodes import Node
 from finchlang.syntax.types import Bool, Int64
@@ -44,11 +44,10 @@ class SparseByteMap(Indexed):
     counters = (("stored", Int64), ("cleared", Int64), ("fibers", Int64), ("width", Int64))
     clears_entries = True
 
-    def declare(self, host: Host, store: Storage, dims: Dims) -> None:
+    def declare(self, host: Host, store: Storage) -> None:
         """Clear only the listed positions if the size is as before; else start anew."""
-        size = dims[-1]
-        same = host.let(compare("eq", host.get(store.width), size), "same")
-        self.lvl.declare(host, store.child, dims[:-1])
+        same = host.let(compare("eq", host.get(store.width), store.size), "same")
+        self.lvl.declare(host, store.child)
 
         def clear() -> None:
             if not self.lvl.is_leaf:
@@ -62,20 +61,20 @@ class SparseByteMap(Indexed):
                     fill = const(self.lvl.fill.value, self.lvl.element_type)
                     host.store(store.child.val, position, fill)
 
-            self._each_listed(host, store, host.get(store.fibers), size, clear_position)
+            self._each_listed(host, store, host.get(store.fibers), clear_position)
 
         host.branch(same, clear, lambda: host.set(store.cleared, ZERO))
-        host.set(store.width, size)
+        host.set(store.width, store.size)
         host.set(store.fibers, ZERO)
         host.set(store.stored, ZERO)
-        self._make_room(host, store, size)
+        self._make_room(host, store)
 
-    def _make_room(self, host: Host, store: Storage, size: Expr) -> None:
+    def _make_room(self, host: Host, store: Storage) -> None:
         """Make room once for all that an outermost level lists: from `_many` on it counts as dense."""
         if store.is_outermost:
-            host.grow(store.idx, _many(size))
+            host.grow(store.idx, _many(store.size))
 
-    def _each_listed(self, host: Host, store: Storage, fibers: Expr, size: Expr, body: Any) -> None:
+    def _each_listed(self, host: Host, store: Storage, fibers: Expr, body: Any) -> None:
         if store.is_outermost:  # one fiber, whose coordinates are positions
             last = sub(host.get(store.stored), 1)
             host.count(ZERO, last, lambda q: body(q, host.load(store.idx, q, "i", Int64)), "q")
@@ -84,23 +83,23 @@ class SparseByteMap(Indexed):
         def entry(q: Expr, base: Expr) -> None:
             body(q, add(base, host.load(store.idx, q, "i", Int64)))
 
-        each_listed(host, store.ptr, size, fibers, entry)
+        each_listed(host, store.ptr, store.size, fibers, entry)
 
-    def assemble(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
-        wanted = host.let(mul(add(stop, 1), dims[-1]), "wanted")
+    def assemble(self, host: Host, store: Storage, start: Expr, stop: Expr) -> None:
+        wanted = host.let(mul(add(stop, 1), store.size), "wanted")
         cleared = host.get(store.cleared)
 
         def extend() -> None:
             self.check_positions(host, wanted)  # while it is updated, `idx` lists positions
             host.grow(store.tbl, wanted)
             host.fill(store.tbl, cleared, wanted, FALSE)
-            self.lvl.assemble(host, store.child, dims[:-1], cleared, host.let(sub(wanted, 1)))
+            self.lvl.assemble(host, store.child, cleared, host.let(sub(wanted, 1)))
             host.set(store.cleared, wanted)
 
         host.branch(compare("gt", wanted, cleared), extend)
 
-    def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
-        size = dims[-1]
+    def freeze(self, host: Host, store: Storage, count: Expr) -> None:
+        size = store.size
 
         def order() -> None:
             host.sort(store.idx, ZERO, host.get(store.stored))
@@ -112,8 +111,8 @@ class SparseByteMap(Indexed):
 
         host.grow(store.ptr, add(count, 1))
         if store.is_whole:
-            is_dense = self._is_dense(host, store, size)
-            host.branch(is_dense, lambda: self._scan(host, store, size, count), order)
+            is_dense = self._is_dense(host, store)
+            host.branch(is_dense, lambda: self._scan(host, store, count), order)
         else:
             order()
         delimit(host, store.ptr, store.idx, store.stored, size, count)
@@ -123,18 +122,18 @@ class SparseByteMap(Indexed):
         positions = host.let(mul(count, size), "count")
         if not store.is_outermost:  # a copy of the tensor has no room for fibers that were dropped
             host.set(store.cleared, positions)
-        self.lvl.freeze(host, store.child, dims[:-1], positions)
+        self.lvl.freeze(host, store.child, positions)
 
-    def _is_dense(self, host: Host, store: Storage, size: Expr) -> Expr:
+    def _is_dense(self, host: Host, store: Storage) -> Expr:
         """Whether so many positions are listed that scanning all flags is quicker than sorting the list,
         and that testing whether a position is new mispredicts often. Then no more are listed until
         freezing scans the flags (only where all fibers exist)."""
-        positions = size if store.is_outermost else host.get(store.cleared)
+        positions = store.size if store.is_outermost else host.get(store.cleared)
         return compare("ge", host.get(store.stored), _many(positions))
 
-    def _scan(self, host: Host, store: Storage, size: Expr, count: Expr) -> None:
+    def _scan(self, host: Host, store: Storage, count: Expr) -> None:
         """List the set positions in order by scanning all flags."""
-        kept = host.cell(ZERO, "kept")
+        kept, size = host.cell(ZERO, "kept"), store.size
 
         def scan(base: Expr) -> None:
             def look(i: Expr) -> None:
@@ -172,29 +171,29 @@ class SparseByteMap(Indexed):
         host.count(ZERO, sub(host.get(store.stored), 1), look, "q")
         host.set(store.stored, host.get(kept))
 
-    def thaw(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
-        self.lvl.thaw(host, store.child, dims[:-1], host.let(mul(count, dims[-1]), "count"))
-        self._make_room(host, store, dims[-1])
+    def thaw(self, host: Host, store: Storage, count: Expr) -> None:
+        self.lvl.thaw(host, store.child, host.let(mul(count, store.size), "count"))
+        self._make_room(host, store)
         if count is not ONE:  # one fiber: coordinates are positions already
-            self.check_positions(host, mul(count, dims[-1]))
-            self._each_listed(host, store, count, dims[-1], partial(host.store, store.idx))
+            self.check_positions(host, mul(count, store.size))
+            self._each_listed(host, store, count, partial(host.store, store.idx))
 
-    def equal(self, host: Host, store: Storage, dims: Dims, p: Expr, q: Expr) -> Expr:
+    def equal(self, host: Host, store: Storage, p: Expr, q: Expr) -> Expr:
         """Compares only what is listed: the rest is fill in both."""
-        size, idx = dims[-1], store.idx
+        size, idx = store.size, store.idx
 
         def children(a: Expr, b: Expr) -> Expr:
             position = host.let(add(mul(p, size), host.load(idx, a, "i", Int64)), "position")
             other = host.let(add(mul(q, size), host.load(idx, b, "i", Int64)), "other")
-            return self.lvl.equal(host, store.child, dims[:-1], position, other)
+            return self.lvl.equal(host, store.child, position, other)
 
         (listing, *_) = self.layout
-        return lay.equal(host, store, listing.parts, dims, p, q, children)
+        return lay.equal(host, store, listing.parts, p, q, children)
 
-    def truncate(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
-        super().truncate(host, store, dims, count)
+    def truncate(self, host: Host, store: Storage, count: Expr) -> None:
+        super().truncate(host, store, count)
         host.set(store.fibers, count)
-        host.set(store.cleared, mul(count, dims[-1]))
+        host.set(store.cleared, mul(count, store.size))
 
     def unfurl(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:
         def where(i: Expr) -> Expr:
@@ -245,7 +244,7 @@ class SparseByteMap(Indexed):
             is_new = op("and", now, op("not", before))
             enlist_if_new = partial(host.branch, is_new, unless_listed)
             if store.is_whole:
-                is_dense = self._is_dense(host, store, fiber.dims[-1])
+                is_dense = self._is_dense(host, store)
                 host.branch(is_dense, mark, enlist_if_new)
             else:
                 enlist_if_new()

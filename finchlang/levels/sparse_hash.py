@@ -16,7 +16,7 @@ from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import hash_table, layout as lay, looplets as lp
 from finchlang.levels.coordinate_levels import MOST, Coordinates
-from finchlang.levels.level import READ, ByName, Dims, Fiber, Given, Sizes, Storage
+from finchlang.levels.level import READ, ByName, Fiber, Given, Sizes, Storage
 from finchlang.levels.sorted_coordinates import delimit, each_listed
 from finchlang.syntax.nodes import Node
 from finchlang.syntax.types import Int64
@@ -53,19 +53,19 @@ class SparseHash(Coordinates):
     def child_position(self, host: Host, store: Storage, q: Expr) -> Expr:
         return host.load(store.pos, q, "position", lower=ZERO)
 
-    def declare(self, host: Host, store: Storage, dims: Dims) -> None:
+    def declare(self, host: Host, store: Storage) -> None:
         host.set(store.stored, ZERO)
         hash_table.resize(host, store, const(hash_table.FIRST_SLOTS))
-        self.lvl.declare(host, store.child, self.below(dims))
+        self.lvl.declare(host, store.child)
 
-    def assemble(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
+    def assemble(self, host: Host, store: Storage, start: Expr, stop: Expr) -> None:
         """Nothing is made."""
-        sizes = self.own(dims)
+        sizes = store.sizes
         self.check_numbers(host, (add(stop, 1), *sizes), _too_many(len(sizes)), sizes)
 
-    def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
+    def freeze(self, host: Host, store: Storage, count: Expr) -> None:
         """Sort the keys of the set entries in `pos`, and put their positions in their place."""
-        listed, span = host.cell(ZERO, "listed"), reduce(mul, self.own(dims)[::-1])
+        listed, span = host.cell(ZERO, "listed"), reduce(mul, store.sizes[::-1])
         host.grow(store.pos, host.get(store.stored))
 
         def enlist(e: Expr) -> None:
@@ -75,7 +75,7 @@ class SparseHash(Coordinates):
             host.set(listed, add(q, cast(compare("ge", key, 0), Int64)))
 
         def split(q: Expr, base: Expr) -> None:
-            self._split(host, store, dims, base, q)
+            self._split(host, store, base, q)
 
         host.count(ZERO, sub(host.get(store.stored), 1), enlist, "e")
         stop = host.get(listed)
@@ -85,13 +85,13 @@ class SparseHash(Coordinates):
         for idx in self.buffers(store):
             host.grow(idx, stop)
         each_listed(host, store.ptr, span, count, split)
-        self.lvl.freeze(host, store.child, self.below(dims), host.get(store.stored))
+        self.lvl.freeze(host, store.child, host.get(store.stored))
 
-    def _split(self, host: Host, store: Storage, dims: Dims, base: Expr, q: Expr) -> None:
+    def _split(self, host: Host, store: Storage, base: Expr, q: Expr) -> None:
         """Replace the key at `pos[q]` by its position, and store its coordinates."""
         key = host.load(store.pos, q, "key")
         rest: Expr = host.let(sub(key, base), "rest")
-        sizes, arrays = self.own(dims), self.buffers(store)
+        sizes, arrays = store.sizes, self.buffers(store)
         for k in range(self.number - 1, 0, -1):
             below = reduce(mul, sizes[k - 1 :: -1])
             i = host.let(op("idiv", rest, below), "i")
@@ -101,14 +101,14 @@ class SparseHash(Coordinates):
         at = hash_table.find(host, store, key)
         host.store(store.pos, q, host.load(store.tbl, add(at, 1), "e"))
 
-    def thaw(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
+    def thaw(self, host: Host, store: Storage, count: Expr) -> None:
         """Only the child is thawed: the table is unchanged by freezing."""
-        self.lvl.thaw(host, store.child, self.below(dims), host.get(store.stored))
+        self.lvl.thaw(host, store.child, host.get(store.stored))
 
-    def truncate(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
+    def truncate(self, host: Host, store: Storage, count: Expr) -> None:
         """Rebuild the table from the list of the entries that are kept."""
         host.fill(store.key, ZERO, host.get(store.stored), const(hash_table.UNUSED))
-        sizes, arrays = self.own(dims), self.buffers(store)
+        sizes, arrays = store.sizes, self.buffers(store)
 
         def entry(q: Expr, base: Expr) -> None:
             key: Expr = ZERO
@@ -126,7 +126,7 @@ class SparseHash(Coordinates):
 
     def payload(self, host: Host, fiber: Fiber, coordinates: tuple[Expr, ...]) -> Node:
         key = fiber.position
-        for i, size in zip(coordinates, reversed(self.own(fiber.dims)), strict=True):
+        for i, size in zip(coordinates, reversed(fiber.store.sizes), strict=True):
             key = host.let(add(mul(key, size), sub(i, 1)), "key", lower=ZERO)
         if fiber.mode != READ:
             return lp.Thunk(lambda host: self._enter(host, fiber, key))
@@ -140,8 +140,7 @@ class SparseHash(Coordinates):
         store = fiber.store
         e, before, is_new = hash_table.enter(host, store, key)
 
-        rest = self.below(fiber.dims)
-        host.branch(is_new, lambda: self.lvl.assemble(host, store.child, rest, e, e))
+        host.branch(is_new, lambda: self.lvl.assemble(host, store.child, e, e))
         dirty = host.cell(before, "dirty")
 
         def epilogue(host: Host) -> None:

@@ -54,13 +54,13 @@ class SparseInterval(Indexed):
         taken = host.let(compare("le", first, last), "taken")
         p = fiber.position
         position = host.let(op("select", taken, add(p, 1), p), "position")
-        store, rest = fiber.store, fiber.dims[:-1]
+        store = fiber.store
 
         def equal(a: Expr, b: Expr) -> Expr:
-            return self.lvl.equal(host, store.child, rest, a, b)
+            return self.lvl.equal(host, store.child, a, b)
 
         def clear() -> None:
-            self.lvl.assemble(host, store.child, rest, position, position)
+            self.lvl.assemble(host, store.child, position, position)
 
         host.branch(taken, clear)
         dirty = host.cell(FALSE, "dirty")
@@ -91,7 +91,7 @@ class SparseInterval(Indexed):
             blank = host.let(add(p, 2), "blank")  # not written yet, so that it can be made all fill
 
             def look() -> Expr:
-                self.lvl.assemble(host, store.child, rest, blank, blank)
+                self.lvl.assemble(host, store.child, blank, blank)
                 return op("not", equal(position, blank))
 
             host.branch(host.only_if(host.get(dirty), look, "stays"), written)

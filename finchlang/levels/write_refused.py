@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
@@ -15,7 +15,7 @@ def refused(fiber: Fiber, message: str, values: tuple[Expr, ...]) -> Fiber:
     """A subfiber of `fiber` where a write fails with the access-order error `message`, filled in with
     `values`: when the assignment is run, as it may turn out to do nothing."""
     level = Refusal(fiber.level.leaf, message, values)
-    return Fiber(Storage(level, {}, {}), fiber.level.below(fiber.dims), mode=UPDATE)
+    return Fiber(Storage(level, {}, {}, dims=fiber.store.child.dims), mode=UPDATE)
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Refusal(Level):
         return self.leaf_level
 
     def unfurl(self, host: Host, fiber: Fiber, stop: Expr, protocol: str | None) -> Node:
-        return Run(replace(fiber, dims=fiber.dims[:-1]))
+        return Run(fiber.with_dims(fiber.dims[:-1]))
 
     def read(self, host: Host, fiber: Fiber) -> Node:
         return self.fill

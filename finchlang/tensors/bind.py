@@ -88,7 +88,7 @@ def bind(name: str, level: Level, written: bool, is_own: bool = False) -> Bound:
         store = replace(outer, child_store=store)
     if written:
         store = replace(store, size_cells=tuple(outputs))
-    fiber = Fiber(store, tuple(inputs), code.ZERO)
+    fiber = Fiber(replace(store, dims=tuple(inputs)), code.ZERO)
     given = (*inputs, *(variable for _, variable in counters))
     kept = (*outputs, *(cell for cell, _ in counters)) if written else ()
     begun: list[tuple[ir.Cell, ir.Expr]] = [*counters]

@@ -241,7 +241,7 @@ def writer(memory: Memory, delta: int = 0) -> tuple[Handmade, Any]:
     (values,) = bound.buffers
     memory.arrays[values] = np.zeros(32)
     ends, number = memory.array([0] * 32, name="ends"), memory.array([0], name="number")
-    fiber = Fiber(bound.fiber.store, (const(32),), ZERO, None, UPDATE)
+    fiber = Fiber(bound.fiber.with_dims((const(32),)).store, ZERO, None, UPDATE)
 
     def accept(host: Any, start: Any, stop: Any) -> Any:
         q = host.load(number, ZERO, "q")

@@ -207,7 +207,7 @@ class WorkspacePolicy:
     def value(self, batch: Batch, e: Expr, dirty: Any) -> Fiber:
         """The value of entry e as a fiber to be written."""
         values = Storage(batch.store.child.level, {"val": batch.store.acc_val}, {})
-        return Fiber(values, (), e, dirty, UPDATE)
+        return Fiber(values, e, dirty, UPDATE)
 
     def keep(self, host: Host, batch: Batch, e: Expr, place: tuple[Expr, ...]) -> None:
         """Mark entry e as set: it was written to."""

@@ -14,7 +14,7 @@ from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay
 from finchlang.levels.coordinate_levels import Coordinates
 from finchlang.levels.element import Element
-from finchlang.levels.level import Dims, Fiber, Storage
+from finchlang.levels.level import Fiber, Storage
 from finchlang.levels.workspace import DEFAULTS, POLICIES, Batch, WorkspacePolicy, check_capacity
 from finchlang.operators.operator_table import Operator, named, operator, referred
 from finchlang.syntax.nodes import Literal, Node
@@ -117,28 +117,28 @@ class Workspace(Coordinates):
             return self.fill
         return Literal(value, self.element_type.name)
 
-    def _batch(self, store: Storage, dims: Dims) -> Batch:
+    def _batch(self, store: Storage) -> Batch:
         batch = tuple(store.buffers[f"acc{k + 1}"] for k in range(self.number))
         row = operator(self.operator) if self.operator is not None else None
-        own, stored = self.own(dims), self.buffers(store)
+        own, stored = store.sizes, self.buffers(store)
         return Batch(store, own, batch, stored, row, self.beginning)
 
     # ------------------------------------------------------------------ the life cycle
 
-    def declare(self, host: Host, store: Storage, dims: Dims) -> None:
+    def declare(self, host: Host, store: Storage) -> None:
         host.grow(store.ptr, code.const(2))
         host.store(store.ptr, code.ZERO, code.ZERO)
-        self._begin(host, store, dims, code.ZERO)
-        self.lvl.declare(host, store.child, self.below(dims))
+        self._begin(host, store, code.ZERO)
+        self.lvl.declare(host, store.child)
 
-    def _begin(self, host: Host, store: Storage, dims: Dims, stored: Expr) -> None:
+    def _begin(self, host: Host, store: Storage, stored: Expr) -> None:
         host.set(store.stored, stored)
         for cell in (store.taken, store.room, store.open):
             host.set(cell, code.ZERO)
         host.set(store.limit, code.const(self.capacity or FIRST))
         if self.chosen.numbers_places:
-            self._check_places(host, self.own(dims))
-        self.chosen.begin(host, self._batch(store, dims))
+            self._check_places(host, store.sizes)
+        self.chosen.begin(host, self._batch(store))
 
     def _check_places(self, host: Host, sizes: tuple[Expr, ...]) -> None:
         which = "the policy coord takes any"
@@ -148,28 +148,28 @@ class Workspace(Coordinates):
         message = f"the policy {self.chosen.name} cannot number {places}; {which}"
         self.check_numbers(host, sizes, message, sizes)
 
-    def assemble(self, host: Host, store: Storage, dims: Dims, start: Expr, stop: Expr) -> None:
+    def assemble(self, host: Host, store: Storage, start: Expr, stop: Expr) -> None:
         """Nothing: its only fiber always exists."""
 
-    def freeze(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
+    def freeze(self, host: Host, store: Storage, count: Expr) -> None:
         if count is not code.ONE:
             raise FinchError("type", self.OUTERMOST)
         # so that `_merge` merges and does not widen the batch
         host.set(store.limit, code.const(MANY))
-        self._merge(host, store, dims)
+        self._merge(host, store)
         host.set(store.room, code.ZERO)
         host.store(store.ptr, code.ONE, host.get(store.stored))
-        self.lvl.freeze(host, store.child, self.below(dims), host.get(store.stored))
+        self.lvl.freeze(host, store.child, host.get(store.stored))
 
-    def thaw(self, host: Host, store: Storage, dims: Dims, count: Expr) -> None:
+    def thaw(self, host: Host, store: Storage, count: Expr) -> None:
         stored = host.load(store.ptr, code.ONE, "stored", Int64, lower=code.ZERO)
-        self._begin(host, store, dims, stored)
+        self._begin(host, store, stored)
         if self.operator is None:
-            self._take_back(host, store, dims)
+            self._take_back(host, store)
 
-    def _take_back(self, host: Host, store: Storage, dims: Dims) -> None:
+    def _take_back(self, host: Host, store: Storage) -> None:
         """Move the stored entries back into a batch: without an operator updates cannot be merged."""
-        batch, stored = self._batch(store, dims), host.get(store.stored)
+        batch, stored = self._batch(store), host.get(store.stored)
         self._grow(host, batch, host.let(code.maximum(stored, _FIRST_ROOM), "room"))
 
         def entry(q: Expr) -> None:
@@ -184,11 +184,11 @@ class Workspace(Coordinates):
 
     # ------------------------------------------------------------------ batches
 
-    def _merge(self, host: Host, store: Storage, dims: Dims) -> None:
+    def _merge(self, host: Host, store: Storage) -> None:
         """Merge the batch; or widen it if it may grow and its places are mostly new."""
 
         def merge() -> None:
-            batch, chosen = self._batch(store, dims), self.chosen
+            batch, chosen = self._batch(store), self.chosen
             taken, stored, limit = (host.get(c) for c in (store.taken, store.stored, store.limit))
             if not chosen.has_all_places:
                 for name in ("number", "scratch"):
@@ -218,7 +218,7 @@ class Workspace(Coordinates):
 
         host.branch(code.compare("gt", host.get(store.taken), 0), merge, is_rare=True)
 
-    def _make_room(self, host: Host, store: Storage, dims: Dims) -> None:
+    def _make_room(self, host: Host, store: Storage) -> None:
         """Make room for one more entry. A full batch is merged, unless several entries are being written
         to, or batches cannot be merged; then it grows. The code is recorded once for all writes."""
         numbers = host.get(store.taken), host.get(store.room)
@@ -231,16 +231,16 @@ class Workspace(Coordinates):
                 more, wider = (code.maximum(code.mul(room, by), _FIRST_ROOM) for by in (2, WIDER))
                 is_below = code.compare("lt", room, limit)
                 more = code.op("select", is_below, code.minimum(wider, limit), more)
-                self._grow(host, self._batch(store, dims), more)
+                self._grow(host, self._batch(store), more)
 
             if self.operator is not None:
                 is_last = code.compare("ge", taken, host.get(store.limit))
                 is_alone = code.compare("eq", host.get(store.open), 0)
                 is_full = code.op("and", is_last, is_alone)
-                host.branch(is_full, lambda: self._merge(host, store, dims))
+                host.branch(is_full, lambda: self._merge(host, store))
             host.branch(code.compare("ge", host.get(store.taken), room), grow)
 
-        rarely = partial(host.share, ("full", store, dims), numbers, (), full)
+        rarely = partial(host.share, ("full", store), numbers, (), full)
         host.branch(code.compare("ge", *numbers), rarely, is_rare=True)
 
     def _grow(self, host: Host, batch: Batch, room: Expr) -> None:
@@ -270,8 +270,8 @@ class Workspace(Coordinates):
         store = fiber.store
         place = tuple(host.let(code.sub(i, 1), "i", lower=code.ZERO) for i in reversed(coordinates))
         if not self.chosen.has_all_places:
-            self._make_room(host, store, fiber.dims)
-        batch = self._batch(store, fiber.dims)
+            self._make_room(host, store)
+        batch = self._batch(store)
         e, is_new = self.chosen.insert(host, batch, place)
         host.branch(is_new, lambda: self._make(host, batch, e, place))
         host.set(store.open, code.add(host.get(store.open), 1))

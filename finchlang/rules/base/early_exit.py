@@ -195,7 +195,7 @@ def early_exit(machine: Machine, term: ast.Node, state: State) -> Step | None:
     fibers = [a.tensor for a in accesses_in(term.body) if isinstance(a.tensor, Fiber)]
     guarded = {fiber.level.tensor for fiber in fibers if isinstance(fiber.level, Place)}
     guards = {
-        place.tensor: ast.Access(Fiber(Storage(place, {}, {}), ()), (), type=Bool)
+        place.tensor: ast.Access(Fiber(Storage(place, {}, {})), (), type=Bool)
         for place in found
         if len(found) > 1 and place.tensor not in guarded
     }

@@ -88,7 +88,7 @@ def _with_extent(machine: Machine, term: ast.Define, state: State) -> Step:
     state = expressions.with_sizes(term.value, state)
     start, stop, others = expressions.evaluate_extent(term.value, state, machine)
     tensors = {
-        name: replace(tensor, dims=tuple(stop if d in others else d for d in tensor.dims))
+        name: tensor.with_dims(tuple(stop if d in others else d for d in tensor.dims))
         for name, tensor in state.tensors.items()
         if others and isinstance(tensor, Fiber)
     }
@@ -184,7 +184,7 @@ def declare(machine: Machine, term: ast.Node, state: State) -> Step | None:
         return None
     fiber = _root(term.tensor, state)
     expect_mode(term.tensor, fiber, READ, term)
-    host, store, level = state.host, fiber.store, fiber.level
+    host, level = state.host, fiber.level
     for dim in term.dims:
         state = expressions.with_sizes(dim, state)
     # an extent that is empty makes a dimension of size 0
@@ -193,13 +193,14 @@ def declare(machine: Machine, term: ast.Node, state: State) -> Step | None:
         for d in term.dims
     )
     _check_room(fiber, dims, term, state)
-    level.declare(host, store, dims)
-    level.assemble(host, store, dims, code.ZERO, code.ZERO)
+    new = replace(fiber.with_dims(dims), mode=UPDATE)
+    store = new.store
+    level.declare(host, store)
+    level.assemble(host, store, code.ZERO, code.ZERO)
     for cell, size in zip(store.size_cells, dims, strict=True):
         host.set(cell, size)
     if is_refill(term, fiber):
-        level.refill(host, store, dims, code.ONE, _init(term, fiber, state))
-    new = replace(fiber, dims=dims, mode=UPDATE)
+        level.refill(host, store, code.ONE, _init(term, fiber, state))
     after = state.with_tensors({term.tensor.name: new})
     return ast.EMPTY, replace(after, declared=state.declared | {term.tensor.name})
 
@@ -277,7 +278,7 @@ def freeze(machine: Machine, term: ast.Node, state: State) -> Step | None:
     if not isinstance(term, ast.Freeze):
         return None
     fiber = _changeable(term.tensor, UPDATE, term, state)
-    fiber.level.freeze(state.host, fiber.store, fiber.dims, code.ONE)
+    fiber.level.freeze(state.host, fiber.store, code.ONE)
     return ast.EMPTY, state.with_tensors({term.tensor.name: replace(fiber, mode=READ)})
 
 
@@ -291,5 +292,5 @@ def thaw(machine: Machine, term: ast.Node, state: State) -> Step | None:
     if not isinstance(term, ast.Thaw):
         return None
     fiber = _changeable(term.tensor, READ, term, state)
-    fiber.level.thaw(state.host, fiber.store, fiber.dims, code.ONE)
+    fiber.level.thaw(state.host, fiber.store, code.ONE)
     return ast.EMPTY, state.with_tensors({term.tensor.name: replace(fiber, mode=UPDATE)})
