@@ -140,8 +140,8 @@ def test_lists_of_others_are_taken_if_they_are_in_order(dtype: type, monkeypatch
             near = int(rng.choice(part)) + int(rng.integers(-3, 4))
             changed = rng.choice([near, least, most], p=[0.9, 0.05, 0.05])
             part[rng.integers(0, len(part))] = min(max(changed, least), most)
-        given = ptr.copy(), idx.copy()
-        good = level.problem({"ptr": ptr, "idx": idx}, fibers, (size,)) is None
+        given, storage = (ptr.copy(), idx.copy()), {"ptr": ptr, "idx": idx, "stored": ptr[-1]}
+        good = level.problem(storage, fibers, (size,)) is None
         copies = ordered_copies(ptr, idx, fibers, size, room)
         assert (copies is not None) == good, (ptr, idx, size)
         assert copies is None or all(map(np.array_equal, copies, given))
