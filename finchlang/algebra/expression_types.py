@@ -6,7 +6,7 @@ Types are inferred here and nowhere else: accesses and variables carry theirs fr
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 
 from finchlang.algebra.program_context import Format, mask_sizes, root
@@ -33,13 +33,13 @@ def annotate(node: ast.Node, names: Names) -> ast.Node:
         return trees.replace(node, type=known) if isinstance(known, Type) else node
     if isinstance(node, ast.Access):
         indices = tuple(annotate(i, names) for i in node.indices)
-        settings = filter(_is_number, trees.walk(node.tensor))
-        for index in (*indices, *(annotate(n, names) for n in settings)):
+        tensor = annotate(node.tensor, names)
+        for index in (*indices, *_settings(tensor)):
             _check_integer(index)
-        type, fills = OF_MASKS if mask_sizes(node.tensor) else (None, ())
-        if (found := level_in(node.tensor, names)) is not None:
+        type, fills = OF_MASKS if mask_sizes(tensor) else (None, ())
+        if (found := level_in(tensor, names)) is not None:
             type, fills = found.element_type, (found.fill,) if has_gaps(found) else ()
-        return ast.Access(node.tensor, indices, span=node.span, type=type, fills=fills)
+        return ast.Access(tensor, indices, span=node.span, type=type, fills=fills)
     node = trees.map_children(lambda child: annotate(child, names), node)
     if isinstance(node, ast.Assign):
         return _assign(node, names)
@@ -122,9 +122,13 @@ def _check_integer(node: ast.Node) -> None:
         raise FinchError("type", message, node.span)
 
 
-def _is_number(node: ast.Node) -> bool:
-    is_float = isinstance(node, ast.Literal) and isinstance(node.value, float)
-    return is_float or isinstance(node, ast.Variable)
+def _settings(node: ast.Node) -> Iterator[ast.Node]:
+    """The numbers that the wrappers of a tensor are set by, but those within ranges."""
+    if isinstance(node, ast.Call) and operator(node.op) is None:
+        for arg in node.args:
+            yield from _settings(arg)
+    elif isinstance(getattr(node, "value", 0.0), float):  # no word, as `true` and `nothing`
+        yield node
 
 
 def _checked_type(node: ast.Node) -> Type | None:

@@ -267,7 +267,8 @@ def fast_mode(tensor: ast.Call) -> int:
 
 def settings(tensor: ast.Node, mode: int) -> Iterator[ast.Node]:
     """The settings of wrappers that must be known where a loop over a mode (from 0) begins."""
-    if not isinstance(tensor, ast.Call) or not tensor.args or mask_name(tensor):
+    if not isinstance(tensor, ast.Call) or mask_name(tensor):
+        yield from getattr(tensor, "args", ())
         return
     if not is_call(tensor, *MAPS):
         yield tensor.args[1 + mode]

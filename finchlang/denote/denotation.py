@@ -338,6 +338,7 @@ class Denotation(Places):
 
     def extent_of(self, loop: ast.Loop, env: Environment) -> tuple[int, int]:
         found = self.dimensions.extent(loop) or self.solve(loop, env).extent(loop)
+        found = found or self.extent(loop.extent, env)  # an end that only this step needs
         if found is None:
             message = f"nothing gives the index {loop.index.name} a dimension"
             hint = f"write `for {loop.index.name} = 1:n`"

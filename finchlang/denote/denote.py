@@ -48,6 +48,7 @@ def denote(
         made = (semantics or Denotation)(arrays, functions or {})
         try:
             made.dimensions = made.solve(program, environment)
+            made.dimensions.check_all_known()
         except FinchError as error:
             if error.kind == "dimension":  # types, which depend on no value, are told before
                 check_types(made, program, environment)

@@ -223,6 +223,8 @@ class Equations:
         indices: Indices,
     ) -> None:
         """If `index` is an index of a loop, up to a shift, it runs over all of `size`."""
+        if trees.accesses(index):
+            return  # what an element moves is looked up
         found = [(s, n) for s, n in summands(index) if isinstance(n, ast.Index)]
         if len(found) != 1 or found[0][0] != 1:
             return
@@ -238,6 +240,7 @@ class Equations:
                 self.semantics.whole(term, first)
             shift = self.semantics.whole(index, first)
         except Late:
+            dimension.state = max(dimension.state, 1)
             return
         if not isinstance(dimension, Repeated):
             self.same.append((dimension, size, shift, access))
@@ -316,6 +319,14 @@ class Equations:
         """The dimension of a loop's index, or None where it is not known (yet)."""
         found = self.loops.get(id(loop))
         return (found.start, found.stop) if found and found.is_known else None
+
+    def check_all_known(self) -> None:
+        """Raises FinchError for an index that nothing gives a dimension, also in a loop over nothing."""
+        for loop in trees.find_all(self.region, ast.Loop):
+            if self.loops[id(loop)].state == 0:
+                name = loop.index.name
+                message = f"nothing gives the index {name} a dimension"
+                raise FinchError("dimension", message, loop.span, f"write `for {name} = 1:n`")
 
     def shape(self, declare: ast.Declare) -> tuple[int, ...] | None:
         """The sizes of a declared tensor, or None where they are not known (yet)."""

@@ -135,9 +135,9 @@ def grown(draw: st.DrawFn) -> ast.Node:
 
 
 def has_place(node: ast.Node) -> bool:
-    """But what is made into a literal as it is parsed, a number of a type."""
-    is_typed = str(getattr(getattr(node, "op", None), "name", "")) in TYPES
-    return type(node) in PLACES and bool(getattr(node, PLACES[type(node)])) and not is_typed
+    """But numbers of a type, which become literals, and `choose`: a sign `<<...>>=` has no `<<` in it."""
+    is_fixed = str(getattr(getattr(node, "op", None), "name", "")) in (*TYPES, "choose")
+    return type(node) in PLACES and bool(getattr(node, PLACES[type(node)])) and not is_fixed
 
 
 def swapped(tree: ast.Node, old: ast.Node, new: ast.Node) -> ast.Node:

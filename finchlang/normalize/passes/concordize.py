@@ -91,8 +91,8 @@ def guarded(node: ast.Node, context: ctx.ProgramContext, keeps: bool = True) -> 
             return guarded(trees.replace(node, condition=cut[0], body=inner), context)
         case ast.Define(variable, value, body) if _selected(value) is not None:
             settings = trees.find_all(body, ast.Declare, ast.Extent)
-            if any(trees.mentions(n, variable) for n in settings):
-                return node  # these read no element
+            if any(trees.mentions(n, variable) for n in settings):  # these read no element
+                return _known_ahead(node, context)
             named = trees.rewrite_bottom_up(lambda n: value if n == variable else n, body)
             return guarded(named, context)
         case ast.Assign() | ast.Sieve():
@@ -100,15 +100,13 @@ def guarded(node: ast.Node, context: ctx.ProgramContext, keeps: bool = True) -> 
             found = _selected(held)
             if found is None or (type := type_of(call := found[0])) is None:
                 return node
-            if None in map(type_of, call.args):
-                return node
             if keeps and (kept := _kept(node, found, type, context)) is not None:
                 return kept
 
             def under(test: ast.Node, arm: ast.Node, rest: ast.Node | None) -> ast.Sieve:
                 # as `?:` converts its arms: a number that the common type cannot hold is cut
                 name = f"cut_{type.name}" if type.kind in ("int", "uint") else type.name
-                arm = arm if type_of(arm) == type else ast.Call(ast.Variable(name), (arm,))
+                arm = arm if type_of(arm) in (type, None) else ast.Call(ast.Variable(name), (arm,))
                 own = trees.rewrite_bottom_up(lambda n: arm if n == call else n, held)
                 own = own if rest is None else ast.Sieve(own, rest, span=node.span)
                 return ast.Sieve(test, own, span=node.span)
@@ -119,10 +117,29 @@ def guarded(node: ast.Node, context: ctx.ProgramContext, keeps: bool = True) -> 
             again = rest and _renamed(rest, context)
             both = under(test, then, rest), under(no, otherwise, again)
             return ast.Block(both, span=node.span)
+        case ast.Loop(_, extent) if _selected(extent) is not None and is_there(extent):
+            return _known_ahead(node, context)
         case ast.Loop(index, _, body):
             inner = trees.replace(node, body=guarded(body, context))
             return _chosen_outside(inner, index, context) or inner
     return node
+
+
+def _known_ahead(node: ast.Define | ast.Loop, context: ctx.ProgramContext) -> ast.Node:
+    """A loop or `let` behind scalars that keep the values in its head that need conditions."""
+    before = list[ast.Node]()
+
+    def known(part: ast.Node) -> ast.Node:
+        if isinstance(part, ast.Extent) or ast.is_meet(part):
+            return trees.map_children(known, part)
+        if _selected(part) is None or (type := type_of(part)) is None or not is_there(part):
+            return part
+        statements, entry = _in_scalar(part, Scalar(typed_literal(0, type)), context)
+        before.extend(statements)
+        return entry
+
+    rest = trees.headed(node, known(trees.head(node)), node.body)
+    return ast.Block((*before, rest), span=node.span) if before else node
 
 
 def _kept(
@@ -302,6 +319,7 @@ class _Concordize:
 
     def access(self, node: ast.Access, innermost: int) -> ast.Access:
         indices = list(node.indices)
+        node = trees.replace(node, tensor=self.settled(node.tensor, indices, innermost))
         # a tensor that is declared in a loop cannot be unfurled by that loop
         outer = self.scopes.get(ctx.root(node.tensor) or "", _OUTSIDE)
         for mode in reversed(range(len(indices))):
@@ -320,6 +338,18 @@ class _Concordize:
         if all(new is old for new, old in zip(indices, node.indices, strict=True)):
             return node
         return trees.replace(node, indices=tuple(indices))
+
+    def settled(
+        self, node: Any, inner: list[ast.Node], innermost: int, is_tensor: bool = True
+    ) -> Any:
+        """A tensor whose settings read no element: these stand as indices outside of loops of `inner`."""
+        if is_tensor and isinstance(node, ast.Call):
+            count = 0 if ctx.mask_name(node) else 1
+            parts = (self.settled(n, inner, innermost, k < count) for k, n in enumerate(node.args))
+            return trees.replace(node, args=tuple(parts))
+        if isinstance(node, ast.Extent):
+            return trees.map_children(lambda n: self.settled(n, inner, innermost, False), node)
+        return self.bind(node, _OUTSIDE, inner, innermost) if trees.accesses(node) else node
 
     def bind(self, x: ast.Node, outer: Depth, inner: list[ast.Node], innermost: int) -> ast.Index:
         """An index with a loop over `x:x`, inside of `outer`, if possible outside of loops of `inner`."""

@@ -10,7 +10,7 @@ from finchlang.base.errors import FinchError, did_you_mean, number_of
 from finchlang.normalize.shapes.shape_table import OPERATORS
 from finchlang.normalize.shapes.shaped import WHOLE, Arguments, Shaped
 from finchlang.syntax import nodes as ast
-from finchlang.syntax.traversal import replace, rewrite_bottom_up, walk
+from finchlang.syntax.traversal import replace, rewrite_bottom_up
 from finchlang.wrappers.masks import MASKS
 from finchlang.wrappers.wrappers import WRAPPERS
 
@@ -55,11 +55,6 @@ class Reader:
         if len(node.args) != wanted:
             message = f"`{MASKS[name]}` takes {wanted} arguments, not {len(node.args)}"
             raise FinchError("type", message, node.span)
-        for n in walk(node):
-            if isinstance(n, ast.Access):
-                message = "the arguments of a mask are numbers, not elements of tensors"
-                hint = "bind the element outside of the loops: let n = ..."
-                raise FinchError("type", message, n.span, hint)
         args = tuple(self.value(a) for a in node.args)
         return Shaped(replace(node, args=args), MASKS[name].order)
 
