@@ -38,8 +38,8 @@ class ProgramContext:
 
     Names: `formats` has the format of every free name; `yields` the script names that `return` hands back;
     `originals` the user's name of each binder and tensor that was renamed; `taken` the names that `fresh`
-    must not make, `last` the number that it gave last to each stem; all `is_there` if no name is bound to
-    what may be missing.
+    must not make, `last` the number that it gave last to each stem; `open` the names that are bound to what
+    may be missing.
 
     Workspaces: `insert_workspaces` says whether updates across the order of their loops go through
     workspaces, or are errors; `workspaces` has their formats, `workspace_of` that of each tensor which is
@@ -64,7 +64,7 @@ class ProgramContext:
     workspaces: dict[str, Level] = field(default_factory=dict)
     workspace_of: dict[str, str] = field(default_factory=dict)
     choices: set[str] = field(default_factory=set)
-    is_there: bool = False
+    open: set[str] = field(default_factory=set)
     yields: tuple[str, ...] = ()
     originals: dict[str, str] = field(default_factory=dict)
     taken: set[str] = field(default_factory=set)

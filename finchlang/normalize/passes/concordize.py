@@ -16,7 +16,7 @@ from functools import reduce
 from typing import Any
 
 from finchlang.algebra import index_arithmetic as affine, program_context as ctx
-from finchlang.algebra.expression_types import annotate, is_there, optional, type_of
+from finchlang.algebra.expression_types import annotate, apart, is_there, optional, type_of
 from finchlang.algebra.laws import by_structure, in_type, is_value
 from finchlang.base.errors import FinchError
 from finchlang.levels.element import typed_literal
@@ -36,9 +36,11 @@ def concordize(program: ast.Node, context: ctx.ProgramContext) -> ast.Node:
     """`program` with concordant accesses. Raises FinchError "type" where a declaration reads an element at
     an index: no loop can stand around it."""
     context.reserve(program)
-    heads = (trees.head(n) for n in trees.find_all(program, ast.Define, ast.Loop))
-    inside = (n for head in heads for n in trees.walk(head))
-    context.is_there = not any(getattr(n, "may_miss", ast.is_missing(n)) for n in inside)
+    for node in trees.find_all(program, ast.Define, ast.Loop):
+        head = trees.head(node)
+        inside = any(getattr(n, "may_miss", ast.is_missing(n)) for n in trees.walk(head))
+        if inside or not context.open.isdisjoint(ctx.names_in(head)):
+            context.open.update(trees.binds(node))
     return _Concordize(context).statement(_read_ahead(program, context))
 
 
@@ -53,13 +55,21 @@ def _read_ahead(node: Any, context: ctx.ProgramContext) -> Any:
     fills = [fill for access in trees.accesses(value) for fill in access.fills]
     zero = typed_literal(Pair(0, 0) if type.kind == "pair" else 0, type)
     fill = fills[0] if isinstance(value, ast.Access) and fills else zero
-    statements, entry = _in_scalar(value, KeptScalar(fill) if fills else Scalar(fill), context)
-    if not is_there(value):
-        same = ctx.call("==", value, value)
-        known, level = ctx.call("||", same, ctx.call("!", same)), Scalar(ast.Literal(False))
-        found, there = _in_scalar(known, level, context)
-        statements, entry = (*found, *statements), optional(there, entry, value)
+    statements, entry = _in_scalars(value, KeptScalar(fill) if fills else Scalar(fill), context)
     return ast.Block((*statements, trees.replace(node, value=entry)), span=node.span)
+
+
+def _in_scalars(
+    value: ast.Node, level: Scalar, context: ctx.ProgramContext
+) -> tuple[tuple[ast.Node, ...], ast.Node]:
+    """As `_in_scalar`, of what may be missing: another scalar has whether it is there."""
+    statements, entry = _in_scalar(value, level, context)
+    if is_there(value):
+        return statements, entry
+    same = ctx.call("==", value, value)
+    known = ctx.call("|", same, ctx.call("!", same))
+    found, there = _in_scalar(known, Scalar(ast.Literal(False)), context)
+    return (*found, *statements), optional(there, entry, value)
 
 
 def _in_scalar(
@@ -152,19 +162,28 @@ def _kept(
     call, _, *arms = found
     if type.kind == "pair" or any(map(_crosses, trees.accesses(call))):
         return None
-    if not (context.is_there and is_there(call)):
+    if not context.open.isdisjoint(ctx.names_in(call)):
         return None
     fills = [fill for arm in arms for access in trees.accesses(arm) for fill in access.fills]
-    known = [in_type(n, type) for n in (*fills, *(n for arm in arms for n in by_structure(arm)))]
+    literals = (*fills, *(n for arm in arms for n in by_structure(arm)))
+    known = [in_type(n, type) for n in literals if not ast.is_missing(n)]
     fill = typed_literal(known[0].value if known else 0, type)  # type: ignore[attr-defined]
     is_one = all(is_value(n, fill.value, type) for n in known)
     level = KeptScalar(fill)
     rest = trees.rewrite_bottom_up(lambda n: fill if n == call else n, node)
     if is_one and _selected(rest) is None:
         return None
-    statements, entry = _in_scalar(call, level, context)
-    rest = trees.rewrite_bottom_up(lambda n: entry if n == call else n, node)
-    return ast.Block((*statements, rest), span=node.span)
+    statements, entry = _in_scalars(call, level, context)
+
+    def with_value(value: ast.Node) -> ast.Node:
+        return trees.rewrite_bottom_up(lambda n: value if n == call else n, node)
+
+    if (parts := apart(entry)) is None:
+        return ast.Block((*statements, with_value(entry)), span=node.span)
+    there, entry = parts
+    missing = ast.Sieve(ast.Call(NOT, (there,)), with_value(ast.Literal(ast.MISSING)))
+    both = ast.Sieve(there, with_value(entry)), _renamed(missing, context)
+    return ast.Block((*statements, *both), span=node.span)
 
 
 def _crosses(access: ast.Access) -> bool:
