@@ -359,7 +359,7 @@ class Denotation(Places):
 
     def modes_of(self, named: Named) -> list[Bounds]:
         if not named.modes:
-            region = ast.Define(ast.Variable(""), named.formula, ast.EMPTY)
+            region = ast.Define(ast.Variable(""), named.formula, ast.Variable(""))
             found = self.solve(region, named.env).tensors[""]
             if any(d.state == 1 for d in found):
                 raise Late

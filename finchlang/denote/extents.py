@@ -137,7 +137,9 @@ class Equations:
                     inside[i.name] = other if isinstance(other, Repeated) else Repeated(other=other)
                 self.visit(body, env | {i.name: None}, inside)
             case ast.Define(variable, value, body):
-                if isinstance(value, ast.Formula):  # its modes follow from the accesses in it
+                if isinstance(value, ast.Formula) and not trees.mentions(body, variable):
+                    pass  # nothing of it is computed
+                elif isinstance(value, ast.Formula):  # its modes follow from the accesses in it
                     own = {index.name: UnknownDimension() for index in value.indices}
                     self.visit(value.value, env | dict.fromkeys(own), indices | own)
                     self.tensors[variable.name] = list(own.values())
