@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from finchlang.base.errors import FinchError
 from finchlang.base.locks import cached_property
 from finchlang.calls.compile_cache import Signature
 from finchlang.calls.staging import LEAST, Staged
@@ -64,12 +65,17 @@ class StagedUnit(Staged):
 
     @cached_property
     def kernels(self) -> dict[RunKernel, unit_rules.KernelToRun]:
-        """The kernels as the rules of the unit run them."""
+        """The kernels as the rules of the unit run them. Raises FinchError "life cycle" for one that writes
+        a tensor which it has by two names."""
         found: dict[RunKernel, unit_rules.KernelToRun] = {}
         for number, (node, staged) in enumerate(self.parts.items(), 1):
             of, own = dict(node.tensors), staged.signature
             slots = {name: of[script] for name, script in own.tensors.items()}
             slots |= {name: f"kernel{number}_{name}" for name in own.workspaces}
+            held, written = [*slots.values()], [slots[name] for name in own.changed]
+            if shared := [slot for slot in written if held.count(slot) > 1]:
+                message = f"a kernel writes `{shared[0]}`, which it has by two names"
+                raise FinchError("life cycle", message, node.span)
             levels, sets = staged.normalized.formats, (own.changed, own.declared)
             found[node] = unit_rules.KernelToRun(
                 staged.program, slots, levels, *sets, (*own.workspaces,)

@@ -240,6 +240,8 @@ class Writer:
         for k, kind in enumerate(function.takes):
             is_name = kind not in "ixb" or self.random.random() < 0.5
             given.append(self.name(kind, f"g{k}") if is_name else self.text(f"{{{kind}}}"))
+            if is_name and self.random.random() < 0.1:  # a tensor may be given twice
+                given[-1] = self.random.choice(self.scope.names[kind])
         return [
             f"{to} = {function.name}({', '.join(given)})"
             if to
