@@ -79,9 +79,10 @@ class Environment:
         self.owner(name).values[name] = value
 
     def names(self) -> Iterator[str]:
+        """The names that have a value as seen from here."""
         found: Environment | None = self
         while found is not None:
-            yield from found.values
+            yield from filter(self.has, found.values)
             found = found.parent
 
 
