@@ -573,10 +573,13 @@ def shaped(found: list[Any] | np.ndarray, shape: tuple[int, ...] | None = None) 
 
 def array_literal(rows: list[list[Any]], is_matrix: bool) -> Any:
     """`[1, 2.0]` as a vector, `[1 2; 3 4]` as a matrix, of the entries' common type; other values than
-    numbers as a list. Raises FinchError "type" for a matrix of these, or arrays among the entries."""
+    numbers as a list. Raises FinchError "type" for a matrix of these, or arrays among the entries, and
+    "dimension" for rows that differ in length."""
     entries = [entry for row in rows for entry in row]
     if not entries:
         return []  # a list: a vector that can grow
+    if is_matrix and len(counts := {*map(len, rows)}) > 1:
+        raise FinchError("dimension", f"rows have {min(counts)} and {max(counts)} elements")
     if all(is_number(e) for e in entries):
         element: Any = reduce(promote, map(type_of_value, entries))  # type: ignore[arg-type]
         array = np.array(rows if is_matrix else entries, element.dtype)
