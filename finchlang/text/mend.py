@@ -64,8 +64,11 @@ class Remedy(NamedTuple):
     hint: Hint | str | None
 
 
-def explained(error: FinchError, in_kernel: bool = False, rule: str = "script") -> FinchError:
-    """The error in the words of the row that matches at its place; the error itself if there is none."""
+def explained(
+    error: FinchError, in_kernel: bool = False, rule: str = "script", tried: tuple[str, ...] = ()
+) -> FinchError:
+    """The error in the words of the row that matches at its place; the error itself if there is none.
+    `tried` are texts that are being mended."""
     span = error.span
     if span is None or error.kind not in ("syntax", "unknown name"):
         return error
@@ -80,7 +83,7 @@ def explained(error: FinchError, in_kernel: bool = False, rule: str = "script") 
             place = Span(span.source, line, found.start + 1, line, found.stop + 1)
             hint = found.hint
             if isinstance(hint, Hint):
-                settled = settle(place, hint.code, rule)
+                settled = settle(place, hint.code, rule, tried)
                 if settled is None or settled[1] == settled[0].text:
                     continue
                 is_same, (where, code) = settled == (place, hint.code), settled
@@ -91,13 +94,18 @@ def explained(error: FinchError, in_kernel: bool = False, rule: str = "script") 
     return error
 
 
-def settle(span: Span, code: str, rule: str) -> tuple[Span, str] | None:
+def settle(
+    span: Span, code: str, rule: str, tried: tuple[str, ...] = ()
+) -> tuple[Span, str] | None:
     """The place and the code of a hint, with what else is wrong there mended too; None if that cannot
-    be, so that the hint would lead to the next error."""
+    be, so that the hint would lead to the next error, or back to a text that is being mended."""
     whole = span.source.text
+    tried = (*tried, whole)
     start, stop = span.offsets
     tail, text = len(whole) - stop, whole[:start] + code + whole[stop:]
     for _ in range(DEEPEST):
+        if text in tried or len(tried) > DEEPEST:
+            return None
         source = Source(text, span.source.name)
         try:
             names.parse(source, rule, False)
@@ -109,7 +117,7 @@ def settle(span: Span, code: str, rule: str) -> tuple[Span, str] | None:
             if not is_here and (at < start or re.search(r"[\n;]", text[end:at])):
                 break  # what is wrong in another statement is another mistake
             try:
-                names.parse(source, rule, True)
+                names.parse(source, rule, True, tried)
             except FinchError as told:
                 mended, place = told.mended(), getattr(told.hint, "span", None) or told.span
                 if mended is None or place is None:

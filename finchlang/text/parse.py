@@ -70,8 +70,15 @@ def _parse(text: str, name: str, start: str) -> Any:
         return node
 
 
-def _run(source: Source, text: str, start: str, is_explained: bool = True) -> Any:
-    """Parse `text` (the source, or a part of it at its own place) by the rule `start`."""
+def _run(
+    source: Source,
+    text: str,
+    start: str,
+    is_explained: bool = True,
+    tried: tuple[str, ...] = (),
+) -> Any:
+    """Parse `text` (the source, or a part of it at its own place) by the rule `start`; `tried` are texts
+    that are being mended."""
     in_kernel = False
     try:
         return _lark().parse(text, start=start)
@@ -85,7 +92,7 @@ def _run(source: Source, text: str, start: str, is_explained: bool = True) -> An
         told = unexpected_token(error, source, in_kernel)
     except UnexpectedCharacters as error:
         told = unexpected_character(error, source, text)
-    raise mending().explained(told, in_kernel, start) if is_explained else told
+    raise mending().explained(told, in_kernel, start, tried) if is_explained else told
 
 
 def mending() -> Any:
@@ -96,12 +103,13 @@ def mending() -> Any:
     return mend
 
 
-def parse_apart(source: Source, start: str, is_explained: bool) -> Any:
+def parse_apart(source: Source, start: str, is_explained: bool, tried: tuple[str, ...] = ()) -> Any:
     """Parse a text by the rule `start`, perhaps while another text is in hand."""
     with _lock:
         before, _builder.source = _builder.source, source
         try:
-            return _run(source, _without_block_comments(source), start, is_explained)
+            text = _without_block_comments(source)
+            return _run(source, text, start, is_explained, tried)
         finally:
             _builder.source = before
 
