@@ -138,6 +138,22 @@ class SumProduct:
         block.parts.append(len(self.factors))
         self.factors.append(Factor(self._converted(node, to), labels))
 
+    def repeated(self) -> bool | None:
+        """Reduces over the labels that no factor has, by a number of steps that is known; whether there are
+        any, None if the number is not known."""
+        used = {label for factor in self.factors for label in factor.labels}
+        free = [k for k in range(len(self.sizes)) if k not in used and k not in self.kept]
+        row = operator(op_node(self.total))
+        if row is None or row.right_idempotent or not free:
+            return None if row is None else bool(free)
+        if self.times is None and distributes(row.repeated, self.total, self.type):
+            self.times = row.repeated
+        if row.repeated != self.times:
+            return None
+        steps = [lazy.converted(lazy.Size(self.places[k]), self.type) for k in free]
+        self.scalars += [(count, False) for count in steps]
+        return True
+
 
 def form_of(root: lazy.Expression, is_whole: Any, place: Any) -> SumProduct | None:
     """The SumProduct of an expression; None if it is neither reduced nor a product."""

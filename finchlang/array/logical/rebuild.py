@@ -193,11 +193,12 @@ class LogicalPlanner:
         if form.total is None:
             found = self.assembled(form.factors, form.kept, form, form.scalars)
             return node if is_same else self.like(found, node), None
-        if not self.repeated(form):
+        is_repeated = form.repeated()
+        if is_repeated is None:
             return None, None
         numbers = [self.number(factor.expr) for factor in form.factors]
-        of_factor, sizes = self.statistics.of_factor, form.sizes
-        stored = [of_factor(expr, labels, sizes, form.times) for expr, labels in form.factors]
+        of_factor = self.statistics.of_factor
+        stored = [of_factor(expr, labels, form) for expr, labels in form.factors]
         division = Division(form, stored, numbers)
         written, best = division.as_written(form.written), division.best()
         self.is_choice = self.is_choice or len(form.factors) > 1
@@ -213,7 +214,7 @@ class LogicalPlanner:
             told.notes.append(f"after {EXPANSIONS} sums no more are weighed multiplied out")
         self.costs[self.number(node)] = cost
         told.multiplied = cost if cost < chosen.cost else 0.0
-        if chosen is written and is_same and not told.multiplied:
+        if chosen is written and is_same and not is_repeated and not told.multiplied:
             return node, told
         return self.like(found, node), told
 
@@ -226,19 +227,6 @@ class LogicalPlanner:
         found = copy(found)
         found.values = node.values
         return found
-
-    def repeated(self, form: SumProduct) -> bool:
-        """Reduces over the labels that no factor has, by a number of steps that is known."""
-        used = {label for factor in form.factors for label in factor.labels}
-        free = [k for k in range(len(form.sizes)) if k not in used and k not in form.kept]
-        row = operator(op_node(form.total))
-        if row is None or row.right_idempotent or not free:
-            return row is not None
-        if row.repeated != form.times:
-            return False
-        for k in free:
-            form.scalars.append((lazy.converted(lazy.Size(form.places[k]), form.type), False))
-        return True
 
     # ----------------------------------------------------------------------------------------- masks
 
@@ -383,7 +371,7 @@ class LogicalPlanner:
             if number not in made:
                 own, spent = own - part.cost, spent + cost
                 made.add(number)
-        if len(read) > 1:
+        if read:
             least, terms = self.multiplied_out(read, nest.made, form, scalars, told)
             if terms is not None and least < costs.GAIN * own:
                 return terms, spent + least

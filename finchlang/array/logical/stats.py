@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 
 from finchlang.algebra.costs import distinct
+from finchlang.algebra.laws import identity_of
 from finchlang.array import expression as lazy
 from finchlang.array.cost import OperandEntries, bits
 from finchlang.array.inferred_values import Values, result_of, unknown_values
+from finchlang.array.logical.form import SumProduct
 from finchlang.array.plan import levels_at
 from finchlang.tensors.tensor import SwizzledTensor, Tensor, body_of
 
@@ -45,12 +47,13 @@ class Statistics:
     def __init__(self) -> None:
         self.parts: dict[lazy.Expression, float] = {}
 
-    def of_factor(
-        self, expr: lazy.Expression, labels: Labels, sizes: list[int], times: Any
-    ) -> OperandEntries:
-        """The OperandEntries of a factor of a product by `times`, at labels of these sizes."""
-        own = {label for label in labels if label is not None}
-        is_sparse = annihilates(times, expr.values)
+    def of_factor(self, expr: lazy.Expression, labels: Labels, form: SumProduct) -> OperandEntries:
+        """The OperandEntries of a factor of a form at these labels. It is sparse where the form is reduced
+        over what changes nothing: fills that annihilate the product, or that are the identity."""
+        own, sizes = {label for label in labels if label is not None}, form.sizes
+        is_sparse = annihilates(form.times, expr.values)
+        if form.times is None and expr.values.is_fill:
+            is_sparse = expr.values.fill == identity_of(form.total, form.type)
         part = self.part(expr) if is_sparse else 1.0
         order, dense = self.order(expr, labels)
         entries = part * prod([float(sizes[label]) for label in own])
