@@ -105,7 +105,8 @@ class Counts:
             if own != operand.mask:
                 found = self.places(own)
                 found = found if not own & ~operand.dense else distinct(found, operand.entries)
-            found = operand.known[own] = max(found, 1e-9)
+            # a store may have more room than there are places
+            found = operand.known[own] = max(min(found, self.places(own)), 1e-9)
         return found
 
     @property

@@ -326,6 +326,14 @@ def test_formats_have_room_for_other_sizes(sizes: tuple[int, ...]) -> None:
         assert xp.concat([x, y]).compute().to_numpy().tolist() == [1.0] * size + [2.0] * size
 
 
+def test_a_store_may_have_more_room_than_there_are_places() -> None:
+    """Which counts as one entry for each place."""
+    dense = np.arange(9.0).reshape(3, 3)
+    lists = xp.compute(xp.asarray(dense, format="SparseList(SparseList(Element(2.0)))") * 1)
+    found = xp.sum(lists[..., None] + lists[:, :2], axis=1)
+    np.testing.assert_array_equal(found.todense(), (dense[..., None] + dense[:, :2]).sum(axis=1))
+
+
 def test_masks_that_store_zeros_give_zeros() -> None:
     stored = sp.random_array((300, 300), density=0.01, rng=1, format="csr")
     stored.data[::2] = 0.0
