@@ -327,6 +327,7 @@ class LogicalPlanner:
                 self.is_spent = True
                 break
             self.expansions -= 1
+            self.is_choice = True
             rest = {n for f in read if f.expr is not expr for n in f.labels} | {*kept, None}
             if not all([term.shape for term in expr.args]) and not rest.issuperset(labels):
                 continue  # a number would lose the label that it is summed over
