@@ -222,12 +222,14 @@ def _coordinates(array: Any, library: str) -> Any:
             raise ValueError("it has no coordinates for each mode, or no data")
     except (ValueError, IndexError, TypeError, AttributeError, ArithmeticError) as error:
         raise FinchError("bounds", f"corrupt {library} array: {error}") from None
+    except MemoryError as error:
+        raise FinchError("resource", f"no memory for a {library} array: {error}") from None
     return found
 
 
 def _check_lengths(array: Any) -> None:
-    """Raises ValueError for LIL and DIA arrays of which SciPy would read or write beyond the parts, and
-    for GCXS arrays whose entries PyData would put into other places."""
+    """Raises ValueError for arrays of which SciPy would read or write beyond the parts, or repeat indices
+    without end, and for GCXS arrays whose entries PyData would put into other places."""
     format = getattr(array, "format", "")  # old versions of PyData have none
     if format == "lil":
         lists = [[len(row) for row in part] for part in (array.rows, array.data)]
@@ -237,7 +239,7 @@ def _check_lengths(array: Any) -> None:
         fits = array.data.ndim == 2 and array.offsets.shape == array.data.shape[:1]
         fits = fits and array.offsets.dtype.kind in "iu"
         fits = fits and not np.any((array.offsets > most) | (array.offsets < -most))
-    elif format == "gcxs" and array.ndim > 1:
+    elif format in ("csr", "bsr") or (format == "gcxs" and array.ndim > 1):
         parts, most = (array.data, array.indices, array.indptr), np.iinfo(np.int64).max
         fits = _is_sound(*parts, most, len(array.indptr) - 1)
     else:

@@ -175,6 +175,7 @@ CORRUPT: dict[str, Callable[[Any], None]] = {
     "coo columns": lambda A: setattr(A, "coords", (A.coords[0], np.append(A.coords[1], 1))),
     "coo matrix": lambda A: setattr(A, "coords", (A.coords[0][None], A.coords[1])),
     "bsr data": lambda A: setattr(A, "data", A.data[:1]),
+    "bsr pointers": lambda A: A.indptr.__setitem__(-1, 10**6),
     "csc data": lambda A: setattr(A, "data", A.data[:1]),
 }
 
@@ -189,6 +190,14 @@ def test_parts_of_different_lengths(name: str) -> None:
         with pytest.raises(FinchError) as caught:
             work()
         assert caught.value.kind == "bounds"
+
+
+@pytest.mark.parametrize("pointers", [(0, 10**6), (-9, 3), (2, 1)])
+def test_pointers_of_a_vector(pointers: tuple[int, int]) -> None:
+    x = scipy.sparse.csr_array(np.arange(4.0))
+    x.indptr[:] = pointers
+    with pytest.raises(FinchError, match="corrupt SciPy array"):
+        Tensor(x)
 
 
 def test_parts_of_pydata_that_do_not_fit() -> None:
