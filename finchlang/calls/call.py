@@ -265,11 +265,14 @@ class NativeCall:
         except BaseException:  # KeyboardInterrupt, too
             undoing.undo()
             own.reset()
+            self._native.release()
             raise
         finally:
             if self._checked:
                 self._native.release()
-            undoing.kept.clear()  # or it would keep the arguments' arrays alive
+            # or it would keep the arguments' arrays alive; no interrupt is raised between this and the
+            # taking over of results, as it would be where a function returns
+            del undoing.kept[:]
 
     def made(
         self,

@@ -14,7 +14,15 @@ from finchlang.base.errors import FinchError
 from finchlang.base.locks import cached_property
 from finchlang.calls import arguments as args, substitute
 from finchlang.calls.arguments import Argument
-from finchlang.calls.call import NativeCall, Outcome, OwnTensors, Values, check_outputs, handed_out
+from finchlang.calls.call import (
+    Made,
+    NativeCall,
+    Outcome,
+    OwnTensors,
+    Values,
+    check_outputs,
+    handed_out,
+)
 from finchlang.calls.compile_cache import CacheEntry, cache_key
 from finchlang.calls.environment import Environment
 from finchlang.calls.lazy_shape import Template
@@ -153,6 +161,14 @@ class UnitKernel(SpecializedKernel):
         hold, as far as these were written, those returned, and the numbers that are results; and the host's
         steps. Raises FinchError; all is then as before."""
         made, steps = self.run(engine, arguments, numbers, tracer)
+        try:
+            return self._handed(made, arguments), steps
+        except BaseException:  # an interrupt: all results are taken over, or none
+            self._handed(made, arguments)
+            raise
+
+    def _handed(self, made: Made, arguments: Values) -> dict[str, Any]:
+        """Take over the results. To do that again changes nothing."""
         found: dict[str, Any] = dict(zip(self.source.results, made.results, strict=True))
         values: dict[int, Any] = {}  # `dict[int, Any]()` takes eight times as long
         homes = made.homes
@@ -169,7 +185,7 @@ class UnitKernel(SpecializedKernel):
                 found[name] = values[home]
             elif is_returned:
                 found[name] = arguments[home][args.VALUE]
-        return found, steps
+        return found
 
     @cached_property
     def _told(self) -> list[tuple[int, str, bool]]:
@@ -343,9 +359,17 @@ class KernelAtSite:
             if self.usual is None or error.kind != "resource":
                 raise
             return self.usual.run(arguments, environment, engine, tracer)
+        try:
+            self._commit(made, tensors, environment)
+        except BaseException:  # an interrupt: all results are taken over, or none
+            self._commit(made, tensors, environment)
+            raise
+        return steps
+
+    def _commit(self, made: Made, tensors: Values, environment: Environment) -> None:
+        """Take over the results. To do that again changes nothing."""
         for at, memory in made:
             argument = tensors[at]
             value = argument[args.KIND].commit(argument, memory)
             if value is not argument[args.VALUE]:
-                environment.set(kernel.tensors[at], value)
-        return steps
+                environment.set(self.kernel.tensors[at], value)

@@ -69,7 +69,8 @@ class _Memory:
         }
 
     def __del__(self, free=free) -> None:
-        free(self.begin)
+        if hasattr(self, "begin"):  # or an interrupt came before it was
+            free(self.begin)
 
 
 class NativeKernel:
@@ -123,8 +124,9 @@ class NativeKernel:
             for number, begin in enumerate(begins):
                 if begin:
                     at, dtype = 3 * number, self._dtypes[number]
-                    slots[at + 2] = 0
-                    array = np.asarray(_Memory(slots[at], slots[at + 1], begin, dtype))
+                    memory = _Memory(slots[at], slots[at + 1], begin, dtype)
+                    slots[at + 2] = 0  # what is not taken, `release` frees
+                    array = np.asarray(memory)
                     found[number] = array.view(dtype) if dtype.names else array
         return found
 

@@ -3,6 +3,7 @@ that what goes leaves no memory behind."""
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import resource
@@ -10,7 +11,9 @@ import signal
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from typing import Any
 from weakref import ref
 
 import numpy as np
@@ -212,6 +215,52 @@ def test_an_interrupt_during_a_repeated_call(answer: Callable[[], None]) -> None
     session["n"][:] = 3
     session.run(program)
     assert session["y"].to_numpy().tolist() == [3.0] * 1000
+
+
+#: results that are taken over one after the other
+RESULTS: dict[str, Callable[[], Any]] = {
+    "array": lambda: np.arange(4.0),
+    "copied": lambda: np.arange(0, 4, 0.5)[::2],
+    "tensor": lambda: Tensor.from_numpy(np.arange(4.0), "SparseList(Element(0.0))"),
+    "coo": lambda: sp.coo_array(np.arange(4.0)),
+}
+
+
+def is_interrupted(work: Callable[[], object], after: int) -> bool:
+    """Do the work, with an alarm at so many of the places where Python may raise one: as a function begins,
+    and after one of C. Whether it came so far."""
+
+    def count(frame: Any, event: str, argument: object) -> None:
+        nonlocal after
+        if event in ("call", "c_return") and "finchlang" in frame.f_code.co_filename:
+            after -= 1
+            if not after:
+                raise Alarm
+
+    sys.setprofile(count)
+    with contextlib.suppress(Alarm):
+        work()
+    sys.setprofile(None)
+    return after <= 0
+
+
+@pytest.mark.filterwarnings("ignore:Exception ignored")
+@pytest.mark.parametrize("kinds", [("array", "tensor"), ("coo", "copied"), ("tensor", "array")])
+def test_an_interrupt_between_two_results(kinds: tuple[str, str]) -> None:
+    """Either both are written, or none is."""
+    session, after = Session(), 0
+    while True:
+        session["y"], session["z"], session["x"] = *(RESULTS[k]() for k in kinds), np.ones(4)
+        work = partial(session.run, "@finch for i = _; y[i] += x[i]; z[i] += x[i]; end")
+        is_last = bool(after) and not is_interrupted(work, after)
+        if not after:
+            work()  # compiles
+        y, z = (Tensor(session[name]).to_numpy().tolist() for name in "yz")
+        assert y == z and (y[0] == 1 or after and y[0] == 0), (after, y, z)
+        if is_last:
+            break
+        after += 1
+    assert after > 50
 
 
 #: operands of which many loops are staged for minutes
