@@ -169,29 +169,6 @@ def test_coordinates_are_looked_at_before_they_are_sorted(place: int) -> None:
     assert caught.value.kind == "bounds"
 
 
-CORRUPT: dict[str, Callable[[Any], None]] = {
-    "coo data": lambda A: setattr(A, "data", A.data[:2]),
-    "coo rows": lambda A: setattr(A, "coords", (A.coords[0][:2], A.coords[1])),
-    "coo columns": lambda A: setattr(A, "coords", (A.coords[0], np.append(A.coords[1], 1))),
-    "coo matrix": lambda A: setattr(A, "coords", (A.coords[0][None], A.coords[1])),
-    "bsr data": lambda A: setattr(A, "data", A.data[:1]),
-    "bsr pointers": lambda A: A.indptr.__setitem__(-1, 10**6),
-    "csc data": lambda A: setattr(A, "data", A.data[:1]),
-}
-
-
-@pytest.mark.parametrize("name", CORRUPT)
-def test_parts_of_different_lengths(name: str) -> None:
-    A = scipy.sparse.csc_array(DENSE).asformat(name.split()[0])
-    CORRUPT[name](A)
-    session = Session()
-    session["A"] = A
-    for work in (lambda: session.run(SUM), lambda: Tensor(A)):
-        with pytest.raises(FinchError) as caught:
-            work()
-        assert caught.value.kind == "bounds"
-
-
 @pytest.mark.parametrize("pointers", [(0, 10**6), (-9, 3), (2, 1)])
 def test_pointers_of_a_vector(pointers: tuple[int, int]) -> None:
     x = scipy.sparse.csr_array(np.arange(4.0))

@@ -167,17 +167,6 @@ def test_what_is_done_between_calls_is_seen(engine: str, change: Callable[[Any],
                 session.check()
 
 
-def at(part: str, place: int, by: int) -> Callable[[Any], None]:
-    def change(s: Any) -> None:
-        getattr(s["A"], part)[place] += by
-
-    return change
-
-
-def downwards(s: Any) -> None:
-    s["A"].indptr[3:5] = s["A"].indptr[3:5][::-1].copy()
-
-
 def of_another_shape(s: Any) -> None:
     s["x"].shape = (3, 3)
 
@@ -191,13 +180,6 @@ def shared(s: Any) -> None:
 
 
 REFUSED = {
-    "an index that is too large": (at("indices", -1, 5), "bounds"),
-    "an index that is far too large": (at("indices", -1, 2**31 - 1 - N), "bounds"),
-    "an index that is negative": (at("indices", 0, -3), "bounds"),
-    "pointers beyond the entries": (at("indptr", -1, 10**8), "bounds"),
-    "pointers beyond them in the middle": (at("indptr", 3, 10**6), "bounds"),
-    "pointers before the entries": (at("indptr", 0, -1000), "bounds"),
-    "pointers that descend": (downwards, "bounds"),
     "a matrix of another size": (lambda s: s["A"].resize(11, 12), "dimension"),
     "another shape": (of_another_shape, "dimension"),
     "a result that is read-only": (read_only, "type"),

@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -135,8 +136,8 @@ CORRUPT: dict[str, Callable[[Any], None]] = {
 def test_corrupt_scipy_matrices(engine: str, name: str) -> None:
     """Before the first kernel, or in place between two, so that the arrays are those found sound before."""
     total = "@finch begin s .= 0; for j = _, i = _; s[] += B[i, j]; end; end"
-    for runs_before in (0, 1):
-        session, matrix = Session(engine), _matrix()
+    for format, runs_before in product(("csc", "csr"), (0, 1, 2)):
+        session, matrix = Session(engine), _matrix().asformat(format)
         session["s"], session["B"] = Scalar(0.0), matrix
         for _ in range(runs_before):
             session.run(total)
@@ -144,7 +145,7 @@ def test_corrupt_scipy_matrices(engine: str, name: str) -> None:
         with pytest.raises(FinchError) as found:
             session.run(total)
         assert found.value.kind == "bounds" and "corrupt" in found.value.message
-        assert found.value.span is not None and session["s"].value == 10.0 * runs_before
+        assert found.value.span is not None and session["s"].value == 10.0 * min(runs_before, 1)
 
 
 @pytest.mark.parametrize("name", CORRUPT)
@@ -179,7 +180,15 @@ MISMATCHED: dict[str, tuple[str, Callable[[Any], Any]]] = {
     "fewer rows": ("lil", lambda m: setattr(m, "rows", m.rows[:1])),
     "no row": ("lil", lambda m: m.rows.__setitem__(0, None)),
     "blocks of no entries": ("bsr", lambda m: setattr(m, "data", np.zeros((3, 0, 0)))),
+    "fewer blocks": ("bsr", lambda m: setattr(m, "data", m.data[:1])),
+    "pointers beyond the blocks": ("bsr", lambda m: m.indptr.__setitem__(-1, 10**6)),
     "no coordinates": ("coo", lambda m: setattr(m, "coords", ())),
+    "fewer values": ("coo", lambda m: setattr(m, "data", m.data[:2])),
+    "fewer coordinates": ("coo", lambda m: setattr(m, "coords", (m.coords[0][:2], m.coords[1]))),
+    "coordinates of rows": (
+        "coo",
+        lambda m: setattr(m, "coords", (m.coords[0][None], m.coords[1])),
+    ),
 }
 
 
