@@ -102,6 +102,12 @@ def bounded(term: Node) -> tuple[Expr, Expr] | None:
     return bounds(term) if isinstance(term, Loop) else None
 
 
+def point_of(term: Node) -> Expr | None:
+    """The coordinate of a term that is a loop over one, else None."""
+    region = bounded(term)
+    return region[0] if region is not None and region[0] is region[1] else None
+
+
 class Context:
     """A term E[x, ...] with the looplets x, ... in it as its `holes`. A looplet that stands in several
     accesses is one hole, and is replaced in all of them."""

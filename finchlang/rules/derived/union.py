@@ -46,13 +46,12 @@ def union(machine: Machine, term: Node, state: State) -> Step | None:
     cases of f are (see `cases`). Choices of tensors wait for what parts them: a mask of a loop within, as
     that of the rows in which blocks stand."""
     choices = context.find_all(term, Choice)
-    region = context.bounded(term)
     tensors = [c for c in choices if gives_tensors(c)]
     waiting = _waiting(term, choices, state.host)
     if waiting is not None:
         return waiting, state
     apart = _apart(term)
-    is_wide = region is not None and region[0] is not region[1]
+    is_wide = context.bounded(term) is not None and context.point_of(term) is None
     if len(apart) > 1 and not is_wide:
         written = _written_twice(apart)
         if not written:
@@ -79,17 +78,16 @@ def union(machine: Machine, term: Node, state: State) -> Step | None:
 def _waiting(term: Node, choices: list[Choice], host: Host) -> Node | None:
     """The term at one coordinate with choices looked up, if a mask of a loop within parts those of tensors;
     else None."""
-    region = context.bounded(term)
-    if region is None or region[0] is not region[1]:
+    at = context.point_of(term)
+    if at is None or not isinstance(term, Loop):
         return None
-    assert isinstance(term, Loop)
     here = {id(a.tensor): a for a in context.accesses_in(term.body) if context.is_at(a, term.index)}
     own = [c for c in choices if id(c) in here and is_of_runs_and_lookups(c)]
     inner = [c for c in choices if gives_tensors(c) or (c in own and len(here[id(c)].indices) > 1)]
     is_free = not any(here[id(c)].captured for c in own)
     if not (own and inner and is_free and _is_parted_within(term, inner)):
         return None
-    there = {id(c): as_lookup(c).body(host, region[0]) for c in own}
+    there = {id(c): as_lookup(c).body(host, at) for c in own}
     return context.put(term, there, consume=True)
 
 
@@ -129,11 +127,11 @@ def _written_twice(parts: list[Node]) -> list[Access]:
 
 def _looked_up_once(machine: Machine, term: Node, state: State, targets: list[Access]) -> Node:
     """The term with what is written looked up: it is entered, and left, once for all statements."""
-    region, there = context.bounded(term), dict[int, Node]()
+    at, there = context.point_of(term), dict[int, Node]()
     for target in targets:
         index = target.indices[-1]
-        is_here = region is not None and isinstance(term, Loop) and index == term.index
-        i = region[0] if is_here and region else evaluate(index, state, machine)
+        is_here = isinstance(term, Loop) and index == term.index
+        i = at if at is not None and is_here else evaluate(index, state, machine)
         lookup: Any = target.tensor
         there[id(lookup)] = lookup.body(state.host, i)
     return context.put(term, there, consume=True)
@@ -159,14 +157,14 @@ def _of_tensors(machine: Machine, term: Node, state: State, tensors: list[Choice
 def _where_nothing_is_left(machine: Machine, term: Node, state: State) -> Step | None:
     """The step of a loop with nothing to look at, now or once other indices are done: everything it goes
     over is accepted whole, or it has one coordinate."""
-    region = context.bounded(term)
-    if not isinstance(term, Loop) or region is None:
+    if not isinstance(term, Loop) or context.bounded(term) is None:
         return None
     here = [a for a in context.accesses_in(term.body) if term.index in a.indices]
     if not all(context.is_at(a, term.index) and isinstance(a.tensor, AcceptRun) for a in here):
         return None
     whole = accept_run.apply(machine, term, state) if here else None
-    return loop.apply(machine, term, state) if whole is None and region[0] is region[1] else whole
+    is_point = whole is None and context.point_of(term) is not None
+    return loop.apply(machine, term, state) if is_point else whole
 
 
 def _is_parted_within(term: Loop, tensors: list[Choice]) -> bool:

@@ -15,7 +15,7 @@ from finchlang.host.inspecting import scratch
 from finchlang.levels.level import READ, Fiber, TensorLike
 from finchlang.levels.looplets import Choice, Lookup, Run, Spike, Thunk
 from finchlang.operators.operator_table import LAWLESS, row_of
-from finchlang.rules.base.context import accesses_in, bounded, put
+from finchlang.rules.base.context import accesses_in, point_of, put
 from finchlang.rules.base.expressions import evaluate
 from finchlang.rules.base.state import State
 from finchlang.rules.derived.joint_cases import Arm, Joint, Outcome, Outcomes, outcome_of, replaced
@@ -32,9 +32,7 @@ class Point(Joint):
 
     def __init__(self, machine: Machine, term: ast.Node, state: State, choices: list[Choice]):
         super().__init__(machine, term, state, choices)
-        region = bounded(term)
-        is_point = region is not None and region[0] is region[1]
-        self.at = region[0] if region is not None and is_point else None
+        self.at = point_of(term)
         self.index = term.index if isinstance(term, ast.Loop) else None
         self.known: dict[int, tuple[ast.Node, Options | None]] = {}
         self.values: dict[int, ast.Node] = {}
