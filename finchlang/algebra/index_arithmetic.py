@@ -8,7 +8,7 @@ from functools import reduce
 from typing import Any
 
 from finchlang.algebra.expression_types import type_of
-from finchlang.algebra.program_context import ONE, call, is_call, mask_name, mask_sizes, size_extent
+from finchlang.algebra.program_context import ONE, is_call, mask_name, mask_sizes, size_extent
 from finchlang.base.errors import FinchError
 from finchlang.host.construct import const
 from finchlang.operators.build import LARGEST
@@ -49,15 +49,15 @@ def total(parts: list[tuple[int, ast.Node]]) -> ast.Node:
     taken = [node for sign, node in rest if sign < 0]
     result = reduce(_sum, added) if added else ast.Literal(constant)
     if taken:
-        result = call("-", result, reduce(_sum, taken), span=(added or taken)[0].span)
+        result = ast.call("-", result, reduce(_sum, taken), span=(added or taken)[0].span)
     if constant and added:
         op = "+" if constant > 0 else "-"
-        result = call(op, result, ast.Literal(abs(constant)), span=result.span)
+        result = ast.call(op, result, ast.Literal(abs(constant)), span=result.span)
     return result
 
 
 def _sum(a: ast.Node, b: ast.Node) -> ast.Node:
-    return call("+", a, b, span=a.span)
+    return ast.call("+", a, b, span=a.span)
 
 
 def plus(a: ast.Node, b: ast.Node, sign: int = 1) -> ast.Node:
@@ -73,7 +73,7 @@ def times(a: ast.Node, b: ast.Node) -> ast.Node:
             message = f"a mode of {m} x {n} places is more than 2^62"
             raise FinchError("dimension", message, a.span or b.span)
         return ast.Literal(folded("*", m, n))
-    return b if m == 1 else a if n == 1 else call("*", a, b, span=a.span)
+    return b if m == 1 else a if n == 1 else ast.call("*", a, b, span=a.span)
 
 
 def folded(name: str, a: int, b: int) -> int:
@@ -108,10 +108,10 @@ def length(window: ast.Extent) -> ast.Node:
     if step == -1:
         count = plus(plus(window.start, window.stop, -1), ONE)
         # all of a mode, backwards: never less than 0
-        return count if is_call(count, "size") else call("max", count, ZERO)
-    count = call("max", call("div", span, window.step), ZERO)
+        return count if is_call(count, "size") else ast.call("max", count, ZERO)
+    count = ast.call("max", ast.call("div", span, window.step), ZERO)
     # a step of 0 is an error of its own, which is found where the slice is read
-    return count if step else call("ifelse", call("==", window.step, ZERO), ZERO, count)
+    return count if step else ast.call("ifelse", ast.call("==", window.step, ZERO), ZERO, count)
 
 
 def _whole(node: ast.Node) -> int | None:
@@ -215,13 +215,13 @@ def divided(whole: ast.Node, number: ast.Node) -> ast.Node:
     a, b = _whole(whole), _whole(number)
     if a is not None and b:
         return ast.Literal(folded("div", a, b))
-    return call("div", whole, at_least_one(number))
+    return ast.call("div", whole, at_least_one(number))
 
 
 def at_least_one(number: ast.Node) -> ast.Node:
     """`number`, or 1 if it is less: a divisor that is not 0."""
     n = _whole(number)
-    return call("max", number, ONE) if n is None or n < 1 else number
+    return ast.call("max", number, ONE) if n is None or n < 1 else number
 
 
 #: wrappers whose modes are not those of the tensor within, with how many more they have

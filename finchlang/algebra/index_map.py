@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from finchlang.algebra.index_arithmetic import ZERO, at_least_one, plus, size, times
-from finchlang.algebra.program_context import ONE, PERMISSIVE, PROTOCOLS, call, is_call
+from finchlang.algebra.program_context import ONE, PERMISSIVE, PROTOCOLS, is_call
 from finchlang.base.errors import Span
 from finchlang.base.records import record
-from finchlang.syntax.nodes import Access, Call, Extent, Index, Literal, Node
+from finchlang.syntax.nodes import Access, Call, Extent, Index, Literal, Node, call
 from finchlang.syntax.traversal import find_all, replace
 from finchlang.wrappers.wrappers import WRAPPERS
 

@@ -170,13 +170,9 @@ def is_call(node: ast.Node, *names: str) -> TypeGuard[Any]:
     )
 
 
-def call(name: str, *args: ast.Node, span: Span | None = None) -> ast.Call:
-    return ast.Call(ast.Variable(name, span=span), args, span=span)
-
-
 def size_extent(name: str, mode: int, span: Span | None = None) -> ast.Extent:
     """`1:size(name, mode)`; modes count from 1."""
-    size = call("size", ast.Variable(name, span=span), ast.Literal(mode, span=span), span=span)
+    size = ast.call("size", ast.Variable(name, span=span), ast.Literal(mode, span=span), span=span)
     return ast.Extent(ast.Literal(1, span=span), size, span=span)
 
 

@@ -297,7 +297,7 @@ def is_exact(update: ast.Assign) -> bool:
 def _steps(node: ast.Assign, row: Operator, times: ast.Value) -> ast.Node | None:
     """The assignment that takes so many steps of floats, if there is an operator for that."""
     if row.stepped is not None:
-        return trees.replace(node, op=ast.Call(ast.Variable(row.stepped), (times,)))
+        return trees.replace(node, op=ast.call(row.stepped, times))
     if row.count is None:
         return None
     # floats, since the product of integers would wrap around
@@ -320,7 +320,7 @@ def _in_type_of(step: ast.Call, value: ast.Node) -> ast.Node:
     Converted in any case if `coalesce` is in it: what stands in for a missing argument has another type."""
     wanted = type_of(step)
     if wanted is not None and any(row_of(n).overrides for n in trees.walk(value)):
-        return ast.Call(ast.Variable(wanted.cut), (value,))
+        return ast.call(wanted.cut, value)
     return typed(value, step)
 
 

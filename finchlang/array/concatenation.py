@@ -21,7 +21,7 @@ from finchlang.array.operands import as_expression, operands
 from finchlang.array.plan import loops_of
 from finchlang.array.products import tensordot
 from finchlang.array.promotion import integer, listed, normalized_axis
-from finchlang.syntax.nodes import Access, Call, Extent, Index, Literal, Node, Variable
+from finchlang.syntax.nodes import Access, Call, Extent, Index, Literal, Node, call
 from finchlang.syntax.types import Bool, foreign
 from finchlang.tensors.formats import MODES
 
@@ -58,8 +58,8 @@ class Concat(lazy.Expression):
             own = _beyond(index, to.number(self, k) if k else Literal(0), total)
             element = to.value(part, (*indices[: self.axis], own, *indices[self.axis + 1 :]))
             if k < last:
-                is_here = Call(op_node("<="), (place, plus(to.number(self, k + 1), shift, -1)))
-                element = Call(op_node("ifelse"), (is_here, element, found))
+                is_here = call("<=", place, plus(to.number(self, k + 1), shift, -1))
+                element = call("ifelse", is_here, element, found)
             found = element
         return found
 
@@ -154,9 +154,9 @@ class Triangle(lazy.Expression):
         row, column = indices[-2:]
         k = to.number(self)
         if isinstance(row, Index) and isinstance(column, Index):
-            mask = Call(Variable("UpTriMask" if self.op == ">=" else "LoTriMask"), ())
-            return Access(mask, (row, Call(op_node("-"), (column, k))))
-        shifted = Call(op_node("+"), (value(row), k))
+            mask = call("UpTriMask" if self.op == ">=" else "LoTriMask")
+            return Access(mask, (row, call("-", column, k)))
+        shifted = call("+", value(row), k)
         return Call(op_node(self.op), (value(column), shifted))
 
 

@@ -16,7 +16,7 @@ from finchlang.array.inferred_values import op_node
 from finchlang.array.promotion import broadcast_shapes
 from finchlang.base.late import late
 from finchlang.operators.operator_table import AND, DIFFERS, NOT, OR, SELECT
-from finchlang.syntax.nodes import Call, Literal, Node
+from finchlang.syntax.nodes import Call, Literal, Node, call
 from finchlang.syntax.types import Bool, Float64, Int64, Type
 from finchlang.tensors.array_base import ArrayMethods
 
@@ -163,7 +163,7 @@ class Map(Expression):
 
 def _differs(value: Node, fill: Literal) -> Node:
     if fill.value != fill.value:
-        return Call(NOT, (Call(op_node("isnan"), (value,)),))
+        return Call(NOT, (call("isnan", value),))
     return Call(DIFFERS, (value, fill))
 
 

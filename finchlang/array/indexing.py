@@ -385,7 +385,7 @@ class Position(lazy.Expression):
         self.values, self.static = unknown_values(types.Int64), (Position, axis)
 
     def lower(self, to: Any, indices: tuple[ast.Node, ...]) -> ast.Node:
-        return ast.Call(ast.Variable("-"), (value(indices[self.axis]), ONE))
+        return ast.call("-", value(indices[self.axis]), ONE)
 
 
 def argmin(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> lazy.Array:

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from finchlang.algebra.index_map import HalfIndex, Joined
-from finchlang.algebra.program_context import ONE, call
+from finchlang.algebra.program_context import ONE
 from finchlang.array import expression as lazy
 from finchlang.array.operands import as_expression
 from finchlang.array.promotion import broadcast_shapes, listed, normalized_axes, normalized_axis
-from finchlang.syntax.nodes import Node
+from finchlang.syntax.nodes import Node, call
 
 __all__ = ["broadcast_arrays", "broadcast_to", "expand_dims", "matrix_transpose", "moveaxis"]
 __all__ += ["permute_dims", "ravel", "reshape", "squeeze", "swapaxes", "transpose"]

@@ -10,7 +10,7 @@ from typing import Any, cast
 from finchlang.algebra import index_map
 from finchlang.algebra.absence import NEVER, Where
 from finchlang.algebra.laws import identity_of
-from finchlang.algebra.program_context import ONE, PERMISSIVE, call
+from finchlang.algebra.program_context import ONE, PERMISSIVE
 from finchlang.array import expression as lazy
 from finchlang.array.expression import plain
 from finchlang.array.inferred_values import op_node, values_of
@@ -138,7 +138,7 @@ class Lowering:
             self._loops.covered |= {index for index in indices if isinstance(index, ast.Index)}
         if not any([any(index_map.permissive(index)) for index in indices]):
             return found
-        return ast.Call(op_node("coalesce"), (found, plain(level_of(format).fill)))
+        return ast.call("coalesce", found, plain(level_of(format).fill))
 
     def operand(self, node: lazy.Leaf, indices: Indices) -> ast.Node:
         """The element of an operand."""
@@ -350,7 +350,7 @@ def _modifier(m: ast.Node) -> ast.Node:
         case index_map.Wrapped("window", part, ast.Index() as index):
             return ast.Call(part, (index,))
         case index_map.Wrapped("permissive", _, index_map.Wrapped("offset", _, ast.Index())):
-            return call(PERMISSIVE, index_map.value(m))
+            return ast.call(PERMISSIVE, index_map.value(m))
     return m
 
 

@@ -18,7 +18,6 @@ import numpy as np
 
 from finchlang.algebra import sparsity_pattern
 from finchlang.algebra.expression_types import type_of
-from finchlang.algebra.program_context import call
 from finchlang.base.errors import FinchError
 from finchlang.base.records import record
 from finchlang.calls.call import one_call_at_a_time
@@ -363,14 +362,14 @@ def _limited(function: ast.Node) -> ast.Node:
     if not isinstance(function, Operation):
         return function
     taken = ast.Variable("steps taken")
-    more = ast.Let((taken,), None, call("+", taken, ast.Literal(1)))
-    is_few = call("<", taken, ast.Literal(STEPS))
+    more = ast.Let((taken,), None, ast.call("+", taken, ast.Literal(1)))
+    is_few = ast.call("<", taken, ast.Literal(STEPS))
     otherwise_break = (is_few, ast.Script(())), (_TRUE, ast.Script((ast.Break(),)))
 
     def change(node: Any) -> Any:
         match node:
             case ast.While(condition, body):
-                both = call("&&", is_few, condition)
+                both = ast.call("&&", is_few, condition)
                 return replace(node, condition=both, body=ast.Script((more, body)))
             case ast.For(_, _, body):
                 return replace(node, body=ast.Script((more, ast.If(otherwise_break), body)))

@@ -207,7 +207,7 @@ def _copying(order: int, fill: ast.Literal) -> ast.KernelNode:
     element, target = ast.Access(ast.Variable("V"), indices), ast.Access(ast.Variable("T"), indices)
     body: ast.Node = ast.Assign(target, ast.Variable("initwrite"), element)
     if fill.value == fill.value:
-        body = ast.Sieve(ast.Call(ast.Variable("!="), (element, fill)), body)
+        body = ast.Sieve(ast.call("!=", element, fill), body)
     for index in indices:
         body = ast.Loop(index, ast.Dimensionless(), body)
     return ast.KernelNode(ast.Block((ast.Declare(ast.Variable("T"), fill), body)))

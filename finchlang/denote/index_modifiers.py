@@ -8,7 +8,7 @@ from typing import Any
 
 from finchlang.base.errors import FinchError
 from finchlang.base.records import record
-from finchlang.syntax.nodes import Access, Call, Extent, Index, Literal, Node, Variable
+from finchlang.syntax.nodes import Access, Call, Extent, Index, Literal, Node, Variable, call
 
 
 @record
@@ -59,7 +59,7 @@ class AccessedMode:
         windows = (*self.windows, (self.index, window, self.permissive, not self.windows))
         past = Call(Variable("-"), (self.index, Literal(1)), span=self.index.span)
         if window.step is not None:
-            past = Call(Variable("*"), (past, window.step))
+            past = call("*", past, window.step)
         index = Call(Variable("+"), (window.start, past), span=self.index.span)
         return AccessedMode(index, False, windows)
 

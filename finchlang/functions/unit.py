@@ -130,7 +130,7 @@ def as_script(node: Any) -> Any:
             return ast.KernelNode(node.renamed(node.program))
         case Make(_, format, sizes):
             level = ast.Variable(str(format))
-            made = ast.Call(ast.Variable("Tensor"), (level, *sizes)) if sizes else level
+            made = ast.call("Tensor", level, *sizes) if sizes else level
             return ast.Let((name,), None, made)
         case ExchangeSlots(_, other):
             both = ast.Variable(other), name
@@ -139,15 +139,15 @@ def as_script(node: Any) -> Any:
             parts = [*trees.walk(before.program)]
             [value] = [before.renamed(n.value) for n in parts if isinstance(n, ast.Assign)]
             is_sum = any(isinstance(n, ast.Loop) for n in parts)
-            return ast.Call(ast.Variable("sum"), (value,)) if is_sum else value
+            return ast.call("sum", value) if is_sum else value
         case ScalarValue():
             return ast.Access(name, ())
         case SlotSize(_, mode):
-            return ast.Call(ast.Variable("size"), (name, ast.Literal(mode + 1)))
+            return ast.call("size", name, ast.Literal(mode + 1))
         case StoredCount():
-            return ast.Call(ast.Variable("countstored"), (name,))
+            return ast.call("countstored", name)
         case RaiseError(message):
-            return ast.Call(ast.Variable("error"), (ast.Text((message,)),))
+            return ast.call("error", ast.Text((message,)))
         case Called(body):
             return body
     return node

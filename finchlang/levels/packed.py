@@ -29,7 +29,7 @@ from finchlang.levels.level import (
 from finchlang.levels.looplets import Lookup, Phase, Run, Sequence, at_point
 from finchlang.levels.numpy_layout import ranges
 from finchlang.levels.write_refused import refused
-from finchlang.syntax.nodes import Access, Call, Node, Variable
+from finchlang.syntax.nodes import Access, Node, call
 
 
 class HalfSquare(lay.Grid):
@@ -219,7 +219,7 @@ class Symmetric(UpperTriangular):
         return which[both], np.hstack((rows, rows[::-1, below])), children[both]
 
     def where_written(self, indices: tuple[Node, ...]) -> Node | None:
-        return Access(Call(Variable("UpTriMask"), ()), indices)
+        return Access(call("UpTriMask"), indices)
 
     def check_rest(
         self, coordinates: np.ndarray, values: np.ndarray, mode: int, rest: np.ndarray

@@ -23,7 +23,7 @@ from finchlang.operators.operator import (
     having,
     law,
 )
-from finchlang.syntax.nodes import MISSING, Call, Literal, Node, Value, Variable
+from finchlang.syntax.nodes import MISSING, Call, Literal, Node, Value, Variable, call
 from finchlang.syntax.traversal import remembered, walk
 from finchlang.syntax.types import ALIASES, TYPES, Bool, Pair, Type, type_of_value
 from finchlang.syntax.user_function import Operation
@@ -75,11 +75,11 @@ def _at_ends(less: int, is_strict: bool) -> tuple[Law, ...]:
 _OF_NOTHING = law(0, at=1)
 _OVER_INFINITY = law(_ABOVE, at=2, result=0), law(_BELOW, at=2, result=0)
 
-_EITHER, _BOTH = (Call(Variable(name), (Variable("x"), Variable("y"))) for name in "|&")
+_EITHER, _BOTH = (call(name, Variable("x"), Variable("y")) for name in "|&")
 #: (x | y) & ~(x & y), of Bools alone: only there is what differs from a fill one certain value
 _ONE_ALONE = Space(
     ("x", "y"),
-    Call(Variable("&"), (_EITHER, Call(Variable("~"), (_BOTH,)))),
+    call("&", _EITHER, call("~", _BOTH)),
     lambda types: set(types) == {Bool},
     is_exact=True,
 )

@@ -94,9 +94,9 @@ def _stated(law: str, what: Any, given: list[Any]) -> list[ast.Node]:
         return [ast.Variable(law)]
     if law in others:
         if not isinstance(what, Mapping):
-            return [ast.Call(ast.Variable(law), (argument(what),))]
+            return [ast.call(law, argument(what))]
         pairs = [pair if law == "distributes" else pair[::-1] for pair in what.items()]
-        return [ast.Call(ast.Variable(law), (argument(x), argument(at + 1))) for x, at in pairs]
+        return [ast.call(law, argument(x), argument(at + 1)) for x, at in pairs]
     names = ", ".join((*properties, *others, "cases", "iterate", "where"))
     message = f"`{law}={what!r}` is no property of a function"
     raise FinchError("type", message, hint=f"there are {names}")
@@ -113,7 +113,7 @@ def _case(known: Operation, arguments: Any, result: Any) -> Any:
             raise FinchError("type", f"a case is about numbers, not {types.foreign(value)}")
         else:
             nodes.append(ast.Literal(value))
-    call = ast.Call(ast.Variable(known.name), tuple(nodes))
+    call = ast.call(known.name, *nodes)
     names = law_declarations.patterns(known, call)
     if isinstance(result, Callable):  # type: ignore[arg-type]
         body = from_callable(result)

@@ -7,7 +7,6 @@ from dataclasses import replace
 from functools import partial, reduce
 from typing import Any
 
-from finchlang.algebra.program_context import call
 from finchlang.base.errors import Span
 from finchlang.base.records import record
 from finchlang.calls.environment import Environment, assigned_names
@@ -216,7 +215,7 @@ class Units(UnitExpressions):
         if op is not None and isinstance(targets[0], ast.Access):
             return self.update(targets[0], op, given, node.span)
         if op is not None:
-            given = ast.Call(ast.Variable(op, span=node.span), (targets[0], given), span=node.span)
+            given = ast.call(op, targets[0], given, span=node.span)
         if len(targets) == 1:
             return self.store(targets[0], self.value(given))
         if isinstance(given, ast.Group):
@@ -245,7 +244,7 @@ class Units(UnitExpressions):
         found = self.indices(target, slot)
         at = tuple([i if isinstance(i, _SAFE) else self.kept(i) for i in found])
         parts = self.entry_at(slot, at, target.span), given
-        value = self.kept(self.value(ast.Call(ast.Variable(op, span=span), parts, span=span)))
+        value = self.kept(self.value(ast.call(op, *parts, span=span)))
         self.set_entry(slot, at, value, target.span)
         return value
 
@@ -378,7 +377,7 @@ class Units(UnitExpressions):
         place: ast.Node = ast.Variable(unit_names.PLACE)
         items = [*map(_at_place, columns)]
         items = {"enumerate": [place, *items], "eachindex": [place]}.get(name, items)
-        stop = reduce(partial(call, "min"), sizes)
+        stop = reduce(partial(ast.call, "min"), sizes)
         return Rounds(ast.Extent(ast.Literal(1), stop, span=span), tuple(items))
 
     def range(self, over: ast.Extent) -> Rounds:
@@ -386,7 +385,7 @@ class Units(UnitExpressions):
         step, start, stop = [self.expression_of(p, over.span) for p in self.several(parts)]
         if not isinstance(step, ast.Literal):
             step = self.kept(step)
-            is_step = call("!=", step, ast.Literal(0), span=over.span)
+            is_step = ast.call("!=", step, ast.Literal(0), span=over.span)
             self.ensure(is_step, "the step is 0", over.span)
         elif type(step.value) is not int or not step.value:
             raise unit_names.NotStaged("the step of the range is no integer but 0", over.span)
@@ -431,8 +430,9 @@ class Units(UnitExpressions):
             rounds = self.rounds(iterable)
             start, stop = map(self.kept, (rounds.range.start, rounds.range.stop))
             over = replace(rounds.range, start=start, stop=stop)
-            steps = call("fld", call("-", stop, start), over.step or ast.Literal(1))
-            total = call("*", total, call("max", call("+", steps, ast.Literal(1)), ast.Literal(0)))
+            steps = ast.call("fld", ast.call("-", stop, start), over.step or ast.Literal(1))
+            turns = ast.call("max", ast.call("+", steps, ast.Literal(1)), ast.Literal(0))
+            total = ast.call("*", total, turns)
             more, known = (each if len(each) > 1 else ()), replace(rounds, range=over)
             loops.append(ast.For(each[0], known, ast.Script(()), more, span=span))
         at, frame = (
@@ -473,7 +473,7 @@ class Units(UnitExpressions):
         self.statement(reduce(lambda inner, loop: replace(loop, body=inner), loops[::-1], body))
         self.collected[at] = names.numbers.get((id(frame), unit_names.VALUE), "")
         if not may_be_empty:
-            some = call(">", self.value(count), ast.Literal(0))
+            some = ast.call(">", self.value(count), ast.Literal(0))
             self.ensure(some, "there are no values", span)
         if node.condition is not None:  # there is room for all
             names.assign((id(frame), unit_names.ROOM), made, span)

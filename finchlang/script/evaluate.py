@@ -136,7 +136,7 @@ class Evaluator(Calls):
         if node.op is not None:
             old = self.closure(node.targets[0], scope)
             parts = target, node.value
-            call = ast.Call(ast.Variable(node.op, span=span), parts, span=span)
+            call = ast.call(node.op, *parts, span=span)
             value = self.Call(call, scope, False, [old, self.lazy_closure(node.value, scope)])
         assignments = [self.assignment(target, scope) for target in node.targets]
         assign, *others = assignments

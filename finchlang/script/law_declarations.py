@@ -14,7 +14,7 @@ from finchlang.script.functions import FinchFunction
 from finchlang.script.show import kind_of
 from finchlang.script.values import plain
 from finchlang.syntax import traversal as trees, types
-from finchlang.syntax.nodes import Call, Literal, Node, Variable
+from finchlang.syntax.nodes import Call, Literal, Node, Variable, call
 from finchlang.syntax.user_function import COMPARISONS, Case, Laws, Operation, Ranged
 
 #: properties that are declared by name alone, and the least and greatest number of arguments of functions
@@ -43,7 +43,7 @@ def declared(value: Any, name: Variable) -> Operation:
     if isinstance(value, Operator) and value.arity[0] <= 2:  # as `-`, of one or two arguments
         parameters = ("x", "y")[: value.arity[1]]
         laws = Laws() if value.node is None else value.node.laws
-        body = Call(Variable(value.name), tuple(map(Variable, parameters)))
+        body = call(value.name, *map(Variable, parameters))
         return Operation(name.name, parameters, body, laws)
     message = f"laws are declared of functions, and `{name.name}` is {kind_of(value)}"
     raise FinchError("type", message, name.span)
@@ -96,7 +96,7 @@ def _bounds(condition: Node) -> Iterator[Call]:
         case Call(Variable(name), args) if name in COMPARISONS:
             if {*map(type, args)} != {Literal, Variable}:
                 raise _no_range(condition)
-            yield Call(Variable(name), args)
+            yield call(name, *args)
         case _:
             raise _no_range(condition)
 

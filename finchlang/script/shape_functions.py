@@ -14,7 +14,7 @@ from finchlang.script.containers import joined_vectors, split_string
 from finchlang.script.lazy_values import alike
 from finchlang.script.show import kind_of, repeated
 from finchlang.script.values import Builtins, FinchRange, is_array, is_number, shaped, whole
-from finchlang.syntax.nodes import Call, Extent, Literal, Node, Variable
+from finchlang.syntax.nodes import Extent, Literal, Node, Variable, call
 from finchlang.tensors.array_base import size_text
 
 #: the shape operators that have a meaning for strings, too
@@ -66,9 +66,9 @@ def shape_function(name: str) -> Callable[..., Any]:
                 nodes.append(_tensor(name, arg, values))
             else:
                 nodes.append(_setting(name, arg, k - (k > first), values))
-        call = Call(Variable(name), tuple(nodes))
+        made_of = call(name, *nodes)
         try:
-            view = TensorView(call, values)  # raises if the arguments are wrong
+            view = TensorView(made_of, values)  # raises if the arguments are wrong
         except FinchError as error:
             if name == "reshape" and error.message.startswith("there are sizes"):
                 error.message = f"{kind_of(args[0])} has no shape {size_text(args[1:])}"

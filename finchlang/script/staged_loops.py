@@ -292,7 +292,7 @@ class StagedLoops:
         known, span, around = function, None, Environment()
         names = tuple([f"entry {k}" for k in range(len(values))])
         given = tuple(map(ast.Variable, names))
-        value: ast.Node = ast.Call(ast.Variable(unit_names.MAPPED), given)
+        value: ast.Node = ast.call(unit_names.MAPPED, *given)
         if isinstance(function, FinchFunction):
             known = definition = function.definition
             is_plain = function.is_staged and not (definition.types or definition.defaults)
@@ -468,7 +468,7 @@ def collecting(
     )
     for own in names:
         parts, left = tuple(left[: len(own)]), left[len(own) :]
-        over.append(parts[0] if len(own) == 1 else ast.Call(ast.Variable("zip"), parts))
+        over.append(parts[0] if len(own) == 1 else ast.call("zip", *parts))
     return StagedLoop(
         ast.Comprehension(value, tuple(names), tuple(over), condition, False, span=span)
     )

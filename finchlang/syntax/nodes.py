@@ -171,6 +171,11 @@ class Access(Node):
     fills: Any = _known(())
 
 
+def call(name: str, *args: Node, span: Span | None = None) -> Call:
+    """A call of what has this name."""
+    return Call(Variable(name, span=span), args, span=span)
+
+
 def is_missing(node: Node) -> bool:
     return type(node) is Literal and node.value is MISSING
 

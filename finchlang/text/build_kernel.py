@@ -474,7 +474,7 @@ def expression(node: ast.Node, bound: frozenset[str]) -> Any:
                 return expression(_of_type(node, known), bound)
             sign = "(a:b)" if isinstance(op, ast.Extent) else getattr(op, "name", "")
             if isinstance(op, ast.Variable) and sign[0] == ".":
-                code = pretty(ast.Call(ast.Variable(sign[1:]), args))
+                code = pretty(ast.call(sign[1:], *args))
                 raise syntax_error(f"`{sign}` is of whole arrays", node, write(code))
             if len(args) != 1 and sign in (*PROTOCOLS, "(a:b)"):
                 message = f"the index modifier `{sign}` takes one index"

@@ -267,7 +267,7 @@ class Builder(KernelBuilder):
     def matrix(self, parts: list) -> ast.Node:
         rows, span = tuples(parts), self.over(parts)
         if len(rows) == len(rows[0]) == 1 and span is not None and span.text.endswith(";]"):
-            return ast.Call(ast.Variable("vcat"), rows[0])  # `[1:3;]`, as in Julia
+            return ast.call("vcat", *rows[0])  # `[1:3;]`, as in Julia
         if all(len(row) == 1 for row in rows):  # `[1; 2]` is a vector, as in Julia
             return ast.Rows(rows, False)
         are_numbers = all(isinstance(entry, ast.Literal) for row in rows for entry in row)

@@ -215,7 +215,7 @@ def compared(node: Any) -> Any:
     if isinstance(op, ast.Variable) and op.name in _OF_TRUTHS and len(node.args) == 1:
         each = with_dot(ast.Variable("!="), (*node.args, ast.Literal(0)), node.span)
         return ast.Call(op, (each,))
-    return ast.Call(ast.Variable("!="), (node, ast.Literal(0)))
+    return ast.call("!=", node, ast.Literal(0))
 
 
 def dotted(node: Any) -> Any:

@@ -38,7 +38,7 @@ def from_one(given: ast.Node) -> str | None:
         case ast.Call(ast.Variable("-"), (stop, ast.Literal(1))):
             last = stop
         case stop:
-            last = ast.Call(ast.Variable("+"), (stop, ast.Literal(1)))
+            last = ast.call("+", stop, ast.Literal(1))
     return pretty(ast.Extent(ast.Literal(1), last))
 
 
@@ -80,7 +80,7 @@ def _made(hint: Any, node: Any) -> Any:
         case "with a vector":
             return trees.replace(node, args=(ast.Rows((node.args,), False),))
         case "with `parse`":
-            return ast.Call(ast.Variable("parse"), (node.op, *node.args))
+            return ast.call("parse", node.op, *node.args)
         case "with the arguments exchanged" if len(getattr(node, "args", ())) == 2:
             return trees.replace(node, args=node.args[::-1])
         case "with brackets":

@@ -17,7 +17,7 @@ from finchlang.host.ir import Expr
 from finchlang.levels.element import typed_literal
 from finchlang.levels.level import TensorLike
 from finchlang.levels.looplets import Lookup, Run, amid
-from finchlang.syntax.nodes import Call, Literal, Node, Variable
+from finchlang.syntax.nodes import Call, Literal, Node, call
 from finchlang.syntax.types import Int64
 
 _TRUE, _FALSE = typed_literal(True), typed_literal(False)
@@ -58,7 +58,7 @@ class MaskValue:
 
     @property
     def call(self) -> Call:
-        return Call(Variable(self.name), tuple(Literal(a) for a in self.args))
+        return call(self.name, *(Literal(a) for a in self.args))
 
 
 @record(slots=True)
@@ -110,10 +110,10 @@ def _chunk(args: tuple[Expr, ...], outer: tuple[Expr, ...]) -> Limits:
 
 def _chunks(args: tuple[Node, ...]) -> tuple[Node | None, ...]:
     n, length = args
-    rounded = Call(Variable("-"), (Call(Variable("+"), args), Literal(1)))
-    count = Call(Variable("div"), (rounded, length))
-    is_none = Call(Variable("=="), (length, Literal(0)))  # there are no chunks of length 0
-    return n, Call(Variable("ifelse"), (is_none, Literal(0), count))
+    rounded = call("-", call("+", *args), Literal(1))
+    count = call("div", rounded, length)
+    is_none = call("==", length, Literal(0))  # there are no chunks of length 0
+    return n, call("ifelse", is_none, Literal(0), count)
 
 
 _KINDS = (

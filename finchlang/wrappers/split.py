@@ -18,7 +18,7 @@ from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import looplets as lp
 from finchlang.levels.level import UPDATE, Uniform, Within
-from finchlang.syntax.nodes import Call, Literal, Node, Value, Variable
+from finchlang.syntax.nodes import Call, Literal, Node, Value, Variable, call
 from finchlang.syntax.traversal import substitute, walk
 from finchlang.wrappers.broadcast import Around, Evaluate, Resolve
 
@@ -117,7 +117,7 @@ class Split(Around):
             return self.rest(within)
         if self.order == 2:
             return Uniform(value, (size,), self.mode)
-        return Call(Variable("broadcast"), (within, Literal(self.at), Value(size)))
+        return call("broadcast", within, Literal(self.at), Value(size))
 
     def nest(self, host: Host, protocol: str | None) -> Node:
         own, whole = self._size(), self._whole()
@@ -134,7 +134,7 @@ class Split(Around):
         def block(make: Looplets) -> Node:
             names = tuple(placeholders(self.call))
             nest = LoopletNest(self.body, self.order - 1, own, make, names)
-            return Call(Variable("nest"), (nest, *names)) if names else nest
+            return call("nest", nest, *names) if names else nest
 
         projection = Projection(size, looplets, block, self.body.is_split)
         if self.mode == UPDATE:

@@ -66,8 +66,8 @@ def _in_scalars(
     statements, entry = _in_scalar(value, level, context)
     if is_there(value):
         return statements, entry
-    same = ctx.call("==", value, value)
-    known = ctx.call("|", same, ctx.call("!", same))
+    same = ast.call("==", value, value)
+    known = ast.call("|", same, ast.call("!", same))
     found, there = _in_scalar(known, Scalar(ast.Literal(False)), context)
     return (*found, *statements), optional(there, entry, value)
 
@@ -116,7 +116,7 @@ def guarded(node: ast.Node, context: ctx.ProgramContext, keeps: bool = True) -> 
             def under(test: ast.Node, arm: ast.Node, rest: ast.Node | None) -> ast.Sieve:
                 # as `?:` converts its arms: a number that the common type cannot hold is cut
                 name = f"cut_{type.name}" if type.kind in ("int", "uint") else type.name
-                arm = arm if type_of(arm) in (type, None) else ast.Call(ast.Variable(name), (arm,))
+                arm = arm if type_of(arm) in (type, None) else ast.call(name, arm)
                 own = trees.rewrite_bottom_up(lambda n: arm if n == call else n, held)
                 own = own if rest is None else ast.Sieve(own, rest, span=node.span)
                 return ast.Sieve(test, own, span=node.span)

@@ -96,7 +96,7 @@ class _Rebuild:
         loop = replace(node, extent=extent, body=body)
         if around is None:
             return loop
-        return ast.Define(around, ctx.call(ast.MEET, *parts, span=index.span), loop, span=node.span)
+        return ast.Define(around, ast.call(ast.MEET, *parts, span=index.span), loop, span=node.span)
 
     def declare(self, node: ast.Declare) -> ast.Node:
         facts = self.facts.declared[id(node)]
@@ -150,7 +150,7 @@ class _Rebuild:
         if key not in self.meets:
             variable = ast.Variable(self.context.fresh(base), span=parts[0].span)
             self.meets[key] = variable
-            meet = ctx.call(ast.MEET, *parts, span=parts[0].span)
+            meet = ast.call(ast.MEET, *parts, span=parts[0].span)
             header = ast.Define(variable, meet, ast.EMPTY, span=meet.span)
             self.pending.setdefault(binder, []).append(header)
         return self.meets[key]

@@ -37,7 +37,7 @@ def _modifier(program: _Wrapperize, index: ast.Node) -> tuple[str, ast.Node, ast
     if written := index_map.modifier(index):
         return written
     found = [
-        (s, n if type_of(n) == Int64 else ctx.call("Int64", n)) for s, n in affine.terms(index)
+        (s, n if type_of(n) == Int64 else ast.call("Int64", n)) for s, n in affine.terms(index)
     ]
     has_elements = any(trees.find_all(index, ast.Access))
     if len(found) < 2 or type_of(index) != Int64 or has_elements:
@@ -67,7 +67,7 @@ def wrap(program: _Wrapperize, access: ast.Access, updating: bool) -> ast.Access
             hint = "leave it away where a tensor is updated"
             raise FinchError("type", f"`{place.name}` says how to read a tensor", place.span, hint)
         settings = (f[0] if f else WRAPPERS[wrapper].neutral for f in own)
-        tensor = ctx.call(wrapper, tensor, *settings, span=access.span)
+        tensor = ast.call(wrapper, tensor, *settings, span=access.span)
         indices = tuple(f[1] if f else i for f, i in zip(own, indices, strict=True))
 
 
@@ -79,7 +79,7 @@ def _guarded(tensor: ast.Node, mode: int, index: Any) -> ast.Node:
     if is_window or ctx.is_call(index, *ctx.PROTOCOLS):
         return trees.replace(index, args=(_guarded(tensor, mode, index.args[0]),))
     is_sum = len({n.name for _, n in affine.terms(index) if isinstance(n, ast.Index)}) > 1
-    return ctx.call(ctx.PERMISSIVE, index, span=index.span) if is_sum else index
+    return ast.call(ctx.PERMISSIVE, index, span=index.span) if is_sum else index
 
 
 class _Wrapperize:
@@ -207,9 +207,9 @@ class _Wrapperize:
                 return node
         name, negated = row.mask
         type, fills = OF_MASKS
-        tensor = ctx.call(name, span=node.span)
+        tensor = ast.call(name, span=node.span)
         mask = ast.Access(tensor, (deep, outer), span=node.span, type=type, fills=fills)
-        return ctx.call("!", mask, span=node.span) if negated else mask
+        return ast.call("!", mask, span=node.span) if negated else mask
 
     def is_outer(self, outer: ast.Node, deep: ast.Node) -> bool:
         """Whether `deep` is an index, and `outer` an integer that is constant in its loop."""
@@ -272,4 +272,4 @@ def _as_neighbours(inner: ast.Node, order: list[int], p: int, q: int) -> tuple[a
     if places == sorted(places):
         return inner, order
     settings = (ast.Literal(places.index(k) + 1) for k in range(len(order)))
-    return ctx.call("swizzle", inner, *settings, span=inner.span), [order[k] for k in places]
+    return ast.call("swizzle", inner, *settings, span=inner.span), [order[k] for k in places]

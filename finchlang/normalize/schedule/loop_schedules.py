@@ -94,10 +94,10 @@ def fuse(program: ast.Node, command: ast.Schedule, context: ctx.ProgramContext) 
         f = nests.new_index(fused, program, context)
         extents = [nests.bounds(loop.extent, program) for loop in wanted]
         rows, columns = map(nests.length, extents)
-        whole = ast.Extent(ctx.ONE, ctx.call("*", rows, columns), span=f.span)
+        whole = ast.Extent(ctx.ONE, ast.call("*", rows, columns), span=f.span)
         both = ast.Loop(f, whole, ast.EMPTY, span=outer.span)
-        before = ctx.call("-", f, ctx.ONE)
-        counts = [ctx.call("+", ctx.call(op, before, columns), ctx.ONE) for op in ("div", "%")]
+        before = ast.call("-", f, ctx.ONE)
+        counts = [ast.call("+", ast.call(op, before, columns), ctx.ONE) for op in ("div", "%")]
         triples = zip(wanted, extents, counts, strict=True)
         values = [nests.single(loop.index, nests.nth(e, n)) for loop, e, n in triples]
         context.derived.append(((f.name,), (outer.index.name, inner.index.name)))
@@ -120,13 +120,13 @@ def split(program: ast.Node, command: ast.Schedule, context: ctx.ProgramContext)
         (loop,) = wanted
         extent = nests.bounds(loop.extent, program)
         i0, i1 = (nests.new_index(name, program, context) for name in (outer, inner))
-        count = ctx.call("cld", nests.length(extent), by)
+        count = ast.call("cld", nests.length(extent), by)
         blocks = ast.Extent(ctx.ONE, count, span=loop.extent.span)
-        within = ast.Extent(ctx.ONE, ctx.call("min", by, nests.length(extent)), span=by.span)
+        within = ast.Extent(ctx.ONE, ast.call("min", by, nests.length(extent)), span=by.span)
         pairs = (i0, blocks), (i1, within)
         divided = [ast.Loop(*pair, ast.EMPTY, span=loop.span) for pair in pairs]
-        i = nests.nth(extent, ctx.call("+", ctx.call("*", ctx.call("-", i0, ctx.ONE), by), i1))
-        guard = ast.Sieve(ctx.call("<=", i, extent.stop), ast.EMPTY, span=loop.span)
+        i = nests.nth(extent, ast.call("+", ast.call("*", ast.call("-", i0, ctx.ONE), by), i1))
+        guard = ast.Sieve(ast.call("<=", i, extent.stop), ast.EMPTY, span=loop.span)
         context.derived.append(((i0.name, i1.name), (loop.index.name,)))
         context.ranges[loop.index.name] = extent
         loops = [new for old in nest.loops for new in (divided if old is loop else (old,))]
@@ -178,7 +178,7 @@ def pos(program: ast.Node, command: ast.Schedule, context: ctx.ProgramContext) -
         for mode, index in zip(range(level.order, 0, -1), modes, strict=True):
             extent = context.ranges.setdefault(index, nests.bounds(loop.extent, program))
             at = ast.Variable(context.fresh(f"{index}_at"), type=types.Int64)
-            value = ctx.call("coordinate", name, ast.Literal(mode), p)
+            value = ast.call("coordinate", name, ast.Literal(mode), p)
             headers += ast.Define(at, value, ast.EMPTY), *_within(extent, at, name, mode)
             headers.append(nests.single(ast.Index(index, span=shown.span), at))
         gone = {f}
@@ -187,10 +187,10 @@ def pos(program: ast.Node, command: ast.Schedule, context: ctx.ProgramContext) -
         kept = [h for h in nest.headers if gone.isdisjoint(trees.binds(h)) or h is loop]
         kept = [h for h in kept if (gone - set(modes)).isdisjoint(ctx.names_in(trees.head(h)))]
         context.derived.append(((p.name,), modes))
-        all_positions = ast.Extent(ctx.ONE, ctx.call("positions", name))
+        all_positions = ast.Extent(ctx.ONE, ast.call("positions", name))
         over = ast.Loop(p, all_positions, ast.EMPTY, span=loop.span)
         loops = [over if at is loop else at for at in nest.loops]
-        entry = ctx.call("entry", name, p)
+        entry = ast.call("entry", name, p)
 
         def read(node: ast.Node) -> ast.Node:
             return trees.replace(node, tensor=entry, indices=()) if node == access else node
@@ -204,9 +204,9 @@ def pos(program: ast.Node, command: ast.Schedule, context: ctx.ProgramContext) -
 def _within(extent: ast.Extent, at: ast.Node, name: ast.Node, mode: int) -> Iterator[ast.Sieve]:
     """Conditions for a coordinate to be in an extent, where that may not be all of the mode."""
     if extent.start != ctx.ONE:
-        yield ast.Sieve(ctx.call("<=", extent.start, at), ast.EMPTY)
-    if extent.stop != ctx.call("size", name, ast.Literal(mode)):
-        yield ast.Sieve(ctx.call("<=", at, extent.stop), ast.EMPTY)
+        yield ast.Sieve(ast.call("<=", extent.start, at), ast.EMPTY)
+    if extent.stop != ast.call("size", name, ast.Literal(mode)):
+        yield ast.Sieve(ast.call("<=", at, extent.stop), ast.EMPTY)
 
 
 def _is_idle(nest: nests.NestHeaders, access: ast.Access, context: ctx.ProgramContext) -> bool:

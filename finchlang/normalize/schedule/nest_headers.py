@@ -175,13 +175,13 @@ def length(extent: ast.Extent) -> ast.Node:
         if is_least or ctx.is_call(count, *ast.OF_TENSORS):
             return count
     else:
-        count = ctx.call("-", extent.stop, ctx.call("-", extent.start, ctx.ONE))
-    return ctx.call("max", count, ast.Literal(0))
+        count = ast.call("-", extent.stop, ast.call("-", extent.start, ctx.ONE))
+    return ast.call("max", count, ast.Literal(0))
 
 
 def nth(extent: ast.Extent, n: ast.Node) -> ast.Node:
     """The n-th integer of an extent, counted from 1."""
-    return n if extent.start == ctx.ONE else ctx.call("+", ctx.call("-", extent.start, ctx.ONE), n)
+    return n if extent.start == ctx.ONE else ast.call("+", ast.call("-", extent.start, ctx.ONE), n)
 
 
 def single(index: ast.Index, value: ast.Node) -> ast.Loop:

@@ -128,7 +128,7 @@ class _Shapes(Stores):
         """The extent of a loop, with those that were claimed for its index."""
         written = [] if isinstance(extent, ast.Dimensionless) else [extent]
         found = list(dict.fromkeys([*written, *self.claims.pop(index.name, [])])) or [extent]
-        return found[0] if len(found) == 1 else ctx.call(ast.MEET, *found, span=extent.span)
+        return found[0] if len(found) == 1 else ast.call(ast.MEET, *found, span=extent.span)
 
     def collapsed(self, loop: ast.Loop, bound: Bindings) -> index_map.HalfIndex | None:
         """The half that the loop's index is in a tensor it writes, if it goes through two modes of one."""
@@ -169,7 +169,7 @@ class _Shapes(Stores):
         for pair in reversed(pairs):
             name = ast.Variable(self.context.fresh("shape"), span=pair[1].span)
             self.context.checks.add(name.name)
-            meet = ctx.call(ast.MEET, *pair, span=pair[1].span)
+            meet = ast.call(ast.MEET, *pair, span=pair[1].span)
             node = ast.Define(name, meet, node, span=node.span)
         return node
 
@@ -258,7 +258,7 @@ class _Shapes(Stores):
             found = self.lowered(tensor.value, {**bound, **own})
             self.dropped = outer
             op = "&" if present and self.type(found) == Bool else "*"
-            return reduce(lambda e, p: ctx.call(op, p, e, span=access.span), present, found)
+            return reduce(lambda e, p: ast.call(op, p, e, span=access.span), present, found)
         if ctx.is_call(tensor, "concat"):
             parts = self.parts(tensor, ts)
             elements = [(self.read(t, m, dropped, access, bound), end) for t, m, end in parts]
@@ -292,7 +292,7 @@ class _Shapes(Stores):
             unknown = {f for f in index_map.permissive(t) if not f.is_chosen} - known
             if unknown:
                 known |= unknown
-                mask = ctx.call("splitmask", self.size(formula, mode), ctx.ONE, span=access.span)
+                mask = ast.call("splitmask", self.size(formula, mode), ctx.ONE, span=access.span)
                 found.append(self.around((mask, [t, ctx.ONE], []), access))
         return found
 
@@ -303,13 +303,13 @@ class _Shapes(Stores):
         common = reduce(promote, [t for t in types if t is not None])
         result: ast.Node = ast.EMPTY
         for (e, is_up_to), t in reversed(list(zip(elements, types, strict=True))):
-            e = e if t in (None, common) else ctx.call(common.cut, e, span=span)
+            e = e if t in (None, common) else ast.call(common.cut, e, span=span)
             if result is ast.EMPTY:
                 result = e
             elif is_up_to is None:
-                result = ctx.call("coalesce", e, result, span=span)
+                result = ast.call("coalesce", e, result, span=span)
             else:
-                result = ctx.call("ifelse", is_up_to, e, result, span=span)
+                result = ast.call("ifelse", is_up_to, e, result, span=span)
         return result
 
     def parts(self, tensor: Any, ts: Maps) -> Iterator[tuple[ast.Node, Maps, ast.Node | None]]:
@@ -328,13 +328,13 @@ class _Shapes(Stores):
                     self.agree(first, self.extent(part, mode))
             end = affine.plus(whole, before, -1)
             if before != affine.ZERO and not isinstance(end, ast.Literal):
-                end = ctx.call("-", whole, before, span=tensor.span)  # `sums` names both
+                end = ast.call("-", whole, before, span=tensor.span)  # `sums` names both
             reach = ast.Extent(affine.plus(ctx.ONE, before, -1), end, span=tensor.span)
             inner = index_map.Wrapped("window", reach, ts[p])
             shown = index_map.Wrapped("permissive", ast.Literal(True), inner, n, is_chosen)
             before = affine.plus(before, n)
             last = at and affine.plus(before, at[1], -1)
-            is_up_to = at and last and ctx.call("<=", at[0], last, span=tensor.span)
+            is_up_to = at and last and ast.call("<=", at[0], last, span=tensor.span)
             yield part, [*ts[:p], shown, *ts[p + 1 :]], is_up_to
 
     def size(self, tensor: ast.Node, mode: int) -> ast.Node:
@@ -420,7 +420,7 @@ class _Shapes(Stores):
         tensor, maps, dropped = leaf[0], list(leaf[1]), leaf[2]
         for n, m in dropped:
             at = ast.Literal(len(maps) + 1)
-            tensor = ctx.call("broadcast", tensor, at, n, span=tensor.span)
+            tensor = ast.call("broadcast", tensor, at, n, span=tensor.span)
             maps.append(m)
         whole = trees.replace(access, tensor=tensor)
         return index_map.around(whole, maps, self.agree, self.computed if is_update else None)
@@ -428,4 +428,4 @@ class _Shapes(Stores):
     def computed(self, m: index_map.HalfIndex) -> ast.Node:
         self.claim(m, None)
         value = index_map.value(m)
-        return ctx.call(ctx.PERMISSIVE, value) if any(index_map.permissive(m)) else value
+        return ast.call(ctx.PERMISSIVE, value) if any(index_map.permissive(m)) else value

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterator
 from functools import reduce
 
 from finchlang.algebra.index_arithmetic import plus, times
-from finchlang.algebra.program_context import ONE, call, is_call
+from finchlang.algebra.program_context import ONE, is_call
 from finchlang.base.errors import FinchError, Span
 from finchlang.base.records import record
 from finchlang.normalize.shapes.shaped import Arguments, Shaped
-from finchlang.syntax.nodes import Access, Call, Extent, Formula, Index, Literal, Node
+from finchlang.syntax.nodes import Access, Call, Extent, Formula, Index, Literal, Node, call
 
 
 @record

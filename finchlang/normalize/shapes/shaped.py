@@ -123,7 +123,7 @@ class Arguments:
                 message = f"`{self.name}` takes a size of {least} or more here, not {n.value}"
                 raise FinchError("dimension", message, n.span)
         elif not ctx.is_call(n, "size"):
-            self.agree(n, ctx.call("max", n, ast.Literal(least)))
+            self.agree(n, ast.call("max", n, ast.Literal(least)))
         return n
 
     def extent(self) -> ast.Node:
@@ -145,7 +145,7 @@ class Arguments:
         """Require that parts of a size make up the whole."""
         n, m = getattr(whole, "value", None), getattr(size, "value", None)
         if n is None or m is None:
-            self.agree(whole, ctx.call("-", whole, ctx.call("%", whole, size)))
+            self.agree(whole, ast.call("-", whole, ast.call("%", whole, size)))
         elif n % m:
             message = f"a dimension of size {n} does not split into parts of size {m}"
             raise FinchError("dimension", message, self.span)
@@ -156,7 +156,7 @@ class Arguments:
     # the primitives
 
     def made(self, name: str, order: int, *args: ast.Node) -> Shaped:
-        return Shaped(ctx.call(name, *args, span=self.span), order)
+        return Shaped(ast.call(name, *args, span=self.span), order)
 
     def collapse(self, t: Shaped, p: int, q: int) -> Shaped:
         """Modes p (fast) and q as one, which stands where the first of them stood."""

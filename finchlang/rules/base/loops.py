@@ -380,5 +380,5 @@ def _left(E: context.Context, i: ir.Expr, stop: ir.Expr) -> ast.Node:
     """The loop over the coordinates after i, under the condition that there are any."""
     if i is stop:
         return ast.EMPTY
-    is_left = ast.Call(ast.Variable("<"), (as_node(i), as_node(stop)))
+    is_left = ast.call("<", as_node(i), as_node(stop))
     return ast.Sieve(is_left, E.over(code.add(i, code.ONE), stop).term)
