@@ -221,6 +221,10 @@ class Host(ABC):
         code = self.block(lambda: body(variable), variable)
         self.do(ir.ForLoop(variable, start, stop, code))
 
+    def each_of(self, count: Expr, body: Turn, name: str = "i") -> None:
+        """Run `body` for each of `count` integers, from 0 on."""
+        self.count(code.ZERO, code.sub(count, 1), body, name)
+
     @abstractmethod
     def share(
         self, key: Hashable, values: Exprs, cells: Cells, body: Shared, is_closed: bool = False

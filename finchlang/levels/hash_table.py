@@ -88,7 +88,7 @@ def rebuild(host: Host, store: Storage, slots: Expr) -> None:
 
         host.branch(compare("ne", held, const(UNUSED)), put)
 
-    host.count(ZERO, sub(host.get(store.stored), 1), entry, "e")
+    host.each_of(host.get(store.stored), entry, "e")
 
 
 def enter(host: Host, store: Storage, key: Expr) -> tuple[Expr, Expr, Expr]:

@@ -132,9 +132,9 @@ class Interleaved(SparseCOO):
                 host.store(array, to, host.load(source, k, "v"))
 
             for array, source in zip(stored, stage, strict=True):
-                host.count(code.ZERO, code.sub(entries, 1), partial(move, array, source), "k")
+                host.each_of(entries, partial(move, array, source), "k")
 
-        host.count(code.ZERO, code.sub(host.get(store.buckets), 1), bucket, "b")
+        host.each_of(host.get(store.buckets), bucket, "b")
         host.set(store.stored, host.get(total))
         self.lvl.freeze(host, store.child, host.get(store.stored))
 

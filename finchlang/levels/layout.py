@@ -313,11 +313,8 @@ def move(
         cells = host.let(part.cells(store.dims), "cells")
         a, b = (host.let(mul(k, cells), "first") for k in (source, target))
 
-        host.count(
-            ZERO,
-            sub(cells, 1),
-            lambda k: below(host.let(add(a, k), "a"), host.let(add(b, k), "b")),
-            "k",
+        host.each_of(
+            cells, lambda k: below(host.let(add(a, k), "a"), host.let(add(b, k), "b")), "k"
         )
     elif isinstance(part, Offsets):
         array = store.buffers[part.name]

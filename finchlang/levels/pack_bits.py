@@ -56,7 +56,7 @@ class PackBits(RunList):
             host.set(first, stop)
             host.store(store.ptr, add(p, 1), host.get(regions))
 
-        host.count(ZERO, sub(count, 1), fiber, "p")
+        host.each_of(count, fiber, "p")
 
     def region(self, fiber: Fiber, q: Expr) -> ast.Node:
         def either(host: Host) -> ast.Node:

@@ -186,7 +186,7 @@ class Runs(Indexed):
             host.set(first, stop)
             host.store(store.ptr, add(p, 1), host.get(kept))
 
-        host.count(ZERO, sub(count, 1), fiber, "p")
+        host.each_of(count, fiber, "p")
         left = host.get(kept)
         host.set(store.stored, left)
         self.lvl.truncate(host, store.child, left)

@@ -152,7 +152,7 @@ def delimit(host: Host, ptr: Buffer, keys: Buffer, stored: Cell, span: Expr, cou
         start, after = host.load(ptr, p, "start", types.Int64, lower=ZERO), add(p, 1)
         host.store(ptr, after, host.search(keys, start, stop, host.let(mul(after, span), "end")))
 
-    host.count(ZERO, sub(count, 1), fiber, "p")
+    host.each_of(count, fiber, "p")
 
 
 def each_listed(
@@ -169,7 +169,7 @@ def each_listed(
     if count is ONE:
         fiber(ZERO)
     else:
-        host.count(ZERO, sub(count, 1), fiber, "p")
+        host.each_of(count, fiber, "p")
 
 
 def counting(host: Host, fiber: Fiber) -> Callable[[Host], None]:

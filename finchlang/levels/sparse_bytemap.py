@@ -142,7 +142,7 @@ class SparseByteMap(Indexed):
                 is_set = host.load(store.tbl, position, "set")
                 host.set(kept, add(k, cast(is_set, Int64)))
 
-            host.count(ZERO, sub(size, 1), look, "position")
+            host.each_of(size, look, "position")
 
         def fiber(p: Expr) -> None:
             host.grow(store.idx, add(host.get(kept), size))
@@ -152,7 +152,7 @@ class SparseByteMap(Indexed):
             host.grow(store.idx, size)
             scan(ZERO)
         else:
-            host.count(ZERO, sub(count, 1), fiber, "p")
+            host.each_of(count, fiber, "p")
         host.set(store.stored, host.get(kept))
 
     def _leave_out_unset(self, host: Host, store: Storage) -> None:
@@ -168,7 +168,7 @@ class SparseByteMap(Indexed):
             host.set(kept, add(k, cast(is_kept, Int64)))
             host.set(previous, position)
 
-        host.count(ZERO, sub(host.get(store.stored), 1), look, "q")
+        host.each_of(host.get(store.stored), look, "q")
         host.set(store.stored, host.get(kept))
 
     def thaw(self, host: Host, store: Storage, count: Expr) -> None:

@@ -77,7 +77,7 @@ class SparseHash(Coordinates):
         def split(q: Expr, base: Expr) -> None:
             self._split(host, store, base, q)
 
-        host.count(ZERO, sub(host.get(store.stored), 1), enlist, "e")
+        host.each_of(host.get(store.stored), enlist, "e")
         stop = host.get(listed)
         host.sort(store.pos, ZERO, stop)
         host.grow(store.ptr, add(count, 1))

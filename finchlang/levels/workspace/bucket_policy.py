@@ -3,7 +3,7 @@ for the entry of a place (Workspaces'24 section 5.2)."""
 
 from __future__ import annotations
 
-from finchlang.host.construct import FALSE, ZERO, compare, const, op, sub
+from finchlang.host.construct import FALSE, ZERO, compare, const, op
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels.workspace.policy import Batch, WorkspacePolicy
@@ -70,4 +70,4 @@ class Bucket(WorkspacePolicy):
         def entry(e: Expr) -> None:
             host.store(batch.store.head, self._last(host, batch, e), _NONE)
 
-        host.count(ZERO, sub(host.get(batch.store.taken), 1), entry, "e")
+        host.each_of(host.get(batch.store.taken), entry, "e")

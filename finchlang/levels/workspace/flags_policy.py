@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from functools import reduce
 
-from finchlang.host.construct import FALSE, TRUE, ZERO, add, cast, const, mul, sub
+from finchlang.host.construct import FALSE, TRUE, ZERO, add, cast, const, mul
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels.workspace.policy import Batch, Order, WorkspacePolicy
@@ -42,7 +42,7 @@ class Flags(WorkspacePolicy):
         def look(e: Expr) -> None:
             host.set(count, add(host.get(count), self._is_set(host, batch, e)))
 
-        host.count(ZERO, sub(host.get(batch.store.taken), 1), look, "e")
+        host.each_of(host.get(batch.store.taken), look, "e")
         return Order(host.get(count, lower=ZERO))
 
     def _is_set(self, host: Host, batch: Batch, e: Expr) -> Expr:
@@ -70,7 +70,7 @@ class Flags(WorkspacePolicy):
                 mode(k - 1, host.let(add(base, i), "fiber"))
                 host.fill(array, first, host.get(to), cast(i, array.type))
 
-            host.count(ZERO, sub(batch.sizes[k], 1), fiber if k else entry, "i")
+            host.each_of(batch.sizes[k], fiber if k else entry, "i")
 
         mode(len(batch.sizes) - 1, ZERO)
         host.set(store.stored, count)

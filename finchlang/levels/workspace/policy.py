@@ -78,7 +78,7 @@ class Batch:
                 host.store(array, to, host.load(array, at, "v"))
 
         # from the last on, as the ranges may overlap
-        host.count(code.ZERO, code.sub(stored, 1), move, "k")
+        host.each_of(stored, move, "k")
 
     def list_set(self, host: Host, content: Callable[[Expr], Expr] = lambda e: e) -> Expr:
         """Put the set entries, or `content` of each, into `number` in order; gives how many there are."""
@@ -91,7 +91,7 @@ class Batch:
             is_set = code.compare("ge", host.load(self.coordinates[0], e, "i", Int64), 0)
             host.set(found, code.op("select", is_set, code.add(n, 1), n))
 
-        host.count(code.ZERO, code.sub(host.get(self.store.taken), 1), entry, "e")
+        host.each_of(host.get(self.store.taken), entry, "e")
         return host.get(found, lower=code.ZERO)
 
     def bits(self, host: Host) -> list[Expr]:
@@ -279,7 +279,7 @@ class _Merging:
         self.host.branch(some, lambda: self.weave(new), lambda: self.settle(new))
 
     def each(self, count: Expr, body: Callable[[Expr], None]) -> None:
-        self.host.count(code.ZERO, code.sub(count, 1), body, "k")
+        self.host.each_of(count, body, "k")
 
     def load(self, arrays: tuple[Buffer, ...], at: Expr) -> tuple[list[Expr], Expr]:
         place = [self.host.load(array, at, "i", Int64) for array in arrays[:-1]]

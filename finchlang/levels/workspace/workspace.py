@@ -179,7 +179,7 @@ class Workspace(Coordinates):
             self.chosen.keep(host, batch, e, place)
             host.store(store.acc_val, e, host.load(store.child.val, q, "val"))
 
-        host.count(code.ZERO, code.sub(stored, 1), entry, "q")
+        host.each_of(stored, entry, "q")
         host.set(store.stored, code.ZERO)
 
     # ------------------------------------------------------------------ batches
