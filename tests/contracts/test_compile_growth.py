@@ -63,15 +63,20 @@ def counted(run: Callable[[], object]) -> int:
     return int(pstats.Stats(profile).total_calls)  # type: ignore[attr-defined]
 
 
-def over(value: str, join: str, format: str, target: str, loops: str = "i = _") -> Make:
+def over(
+    value: str, join: str, format: str, target: str, loops: str = "i = _", written: str = ""
+) -> Make:
     """Many operands, each `value` with its name for `@`, in one loop."""
 
     def make(count: int) -> tuple[str, dict[str, str]]:
         names = [f"A{k}" for k in range(count)]
         text = f"{target} {join.join(value.replace('@', n) for n in names)}"
         names += [f"{n}b" for n in names] if "@b" in value else []
-        written = CSC if "j" in loops else LIST
-        targets = {"C": written, "D": f"Dense(Dense({DENSE}))", "s": "Scalar(0.0)"}
+        targets = {
+            "C": written or (CSC if "j" in loops else LIST),
+            "D": f"Dense(Dense({DENSE}))",
+            "s": "Scalar(0.0)",
+        }
         given = {n: f for n, f in targets.items() if re.search(rf"\b{n}[\[,]", target)}
         declared = "C .= 0; " if target.startswith("C") else ""
         return f"{declared}for {loops} {text} end", given | dict.fromkeys(names, format)
@@ -107,6 +112,13 @@ KERNELS: dict[str, tuple[Make, int, float]] = {
     ),
     "parts, each stored by a loop of its own": (over("@", ", ", COO, "s[] += vcat("), 8, 3),
     **{f: (over("@[i, j]", " + ", f, "C[i, j] +=", "j = _, i = _"), 4, 3) for f in NESTED},
+    **{
+        f"statements that write to {f}": (
+            over("@[i]", "\nC[i] += ", LIST, "C[i] +=", "i = _\n", f"{f}(Element(0.0))"),
+            *(4, 2.5),
+        )
+        for f in ("SparseList", "SparseHash", "SparseRunList", "SparseBlockList", "PackBits")
+    },
 }
 
 

@@ -58,7 +58,7 @@ def union(machine: Machine, term: Node, state: State) -> Step | None:
             for part in apart:
                 machine.run(part, state.inside())
             return EMPTY, state
-        if all(isinstance(target.tensor, Lookup) for target in written):
+        if all(isinstance(target.tensor, (Lookup, AcceptRun)) for target in written):
             return _looked_up_once(machine, term, state, written), state
     if tensors:
         return _of_tensors(machine, term, state, tensors)
@@ -132,8 +132,8 @@ def _looked_up_once(machine: Machine, term: Node, state: State, targets: list[Ac
         index = target.indices[-1]
         is_here = isinstance(term, Loop) and index == term.index
         i = at if at is not None and is_here else evaluate(index, state, machine)
-        lookup: Any = target.tensor
-        there[id(lookup)] = lookup.body(state.host, i)
+        x: Any = target.tensor
+        there[id(x)] = x.body(state.host, *((i,) if isinstance(x, Lookup) else (i, i)))
     return context.put(term, there, consume=True)
 
 
