@@ -95,6 +95,14 @@ def of(part: str, around: str = "{}", ends: int = 0) -> Make:
     return make
 
 
+def lets(count: int) -> tuple[str, dict[str, str]]:
+    """Each adds what a list has to the one before."""
+    named = [f"let t{k} = A{k}[i] + t{k - 1}" for k in range(1, count)]
+    text = "\n".join(["let t0 = A0[i] * 2", *named, f"C[i] += t{count - 1}", "end\n" * count])
+    names = ["C", *(f"A{k}" for k in range(count))]
+    return f"C .= 0; for i = _\n{text}end", dict.fromkeys(names, LIST)
+
+
 IN_LOOP = "for i = _\n{}\nend"
 #: kernels, each with half of its parts, and by how much twice as many may take longer
 KERNELS: dict[str, tuple[Make, int, float]] = {
@@ -106,6 +114,7 @@ KERNELS: dict[str, tuple[Make, int, float]] = {
     "sieves": (of("if x[i] != @\ny[i] += 1 end", IN_LOOP), 30, 2.1),
     "nested sieves": (of("if x[i] != @\ny[i] += @\n", IN_LOOP, 1), 30, 2.1),
     "nested definitions": (of("let t@ = x[i] + @\ny[i] += t@", IN_LOOP, 1), 30, 2.1),
+    "lets of what is stored": (lets, 4, 2.1),
     "elseif": (
         *(of("elseif x[i] == @\ny[i] = @", "for i = _\nif x[i] > 9\ny[i] = 1\n{}\nend\nend"), 30),
         2.1,

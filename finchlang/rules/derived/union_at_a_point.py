@@ -41,6 +41,9 @@ class Point(Joint):
         together = self._as_tensors()
         if together is not None:
             return together, self.state
+        in_place = self._lets_in_place(self.term)
+        if in_place is not self.term:
+            return in_place, self.state
         if self.choices:
             found: list[Any] = [a for a in accesses_in(self.term) if isinstance(a.tensor, Lookup)]
             if any(isinstance(a.indices[-1], (ast.Literal, ast.Value)) for a in found):
@@ -84,6 +87,20 @@ class Point(Joint):
             return None
         term: ast.Node = put(put(self.term, payload), rest, consume=True)
         return term
+
+    def _lets_in_place(self, term: ast.Node) -> ast.Node:
+        """The term with what is bound to a name that is used once in the place of the name, if it has cases:
+        they are told with those of the expression around it. To compute what never fails at another time,
+        or not at all, changes nothing, as nothing is written before."""
+        if not isinstance(term, ast.Loop | ast.Define | ast.Sieve):
+            return term
+        body: ast.Node = term.body
+        if isinstance(term, ast.Define) and self._operands_of([term.value]) and _is_used_once(term):
+            if self.is_known(term.value) and not any(map(_may_fail, trees.walk(term.value))):
+                there = partial(_named, term.variable, term.value)
+                return self._lets_in_place(trees.rewrite_bottom_up(there, body))
+        inner = self._lets_in_place(body)
+        return term if inner is body else trees.replace(term, body=inner)
 
     # what operands are
 
@@ -299,6 +316,23 @@ def _joined(parts: list[tuple[ir.Expr, Options | None]], rest: Options | None) -
         also = code.op("not", code.disjunction(*(c for c, _ in options[0])))
         found.append((code.op("and", when, also), options[1]))
     return found, rest[1]
+
+
+def _is_used_once(define: ast.Define) -> bool:
+    """Whether the name that is bound stands in one place, which is not behind another statement."""
+    body: ast.Node = define.body
+    while isinstance(body, ast.Define | ast.Sieve) and trees.mentions(body.body, define.variable):
+        body = body.body
+    is_statement = isinstance(body, ast.Define | ast.Sieve | ast.Assign)
+    return is_statement and [*trees.walk(define.body)].count(define.variable) == 1
+
+
+def _may_fail(node: ast.Node) -> bool:
+    return isinstance(node, ast.Call) and row_of(node).undefined is not None
+
+
+def _named(variable: ast.Node, value: ast.Node, node: ast.Node) -> ast.Node:
+    return value if node == variable else node
 
 
 def _leaf(node: ast.Node, at: ir.Expr | None) -> Options | None:
