@@ -118,9 +118,8 @@ def _program(
         given = [s and s.format for s in stored] or [None] * len(roots)
         program = Lowering(found, is_dense, how, is_wide).program(roots, given)
         if not program.can_change_fills:
-            # in a graph of its own, without the nodes that the first one made
-            lowering = Lowering(_Nodes(roots), is_dense, how, is_wide, frees=False)
-            program = lowering.program(roots, given)
+            graph = _Nodes(roots)  # without the nodes that the first one made
+            program = Lowering(graph, is_dense, how, is_wide, False).program(roots, given)
         trees.check_depth(program.kernel)
         # other counts often give an equal kernel: the same object, so that it is not compiled again
         steps = [(_kernels.setdefault(kernel, kernel), names) for kernel, names in program.steps]

@@ -97,7 +97,7 @@ class Counts:
 
     def distinct(self, operand: OperandEntries, indices: int) -> float:
         """At how many coordinates of these indices an operand has a position: a dense level has one for
-        each place, a sparse one for each that has an entry."""
+        each place, a sparse one for each that has an entry, in a store that may have room for more."""
         own = indices & operand.mask
         found = operand.known.get(own)
         if found is None:
@@ -105,7 +105,6 @@ class Counts:
             if own != operand.mask:
                 found = self.places(own)
                 found = found if not own & ~operand.dense else distinct(found, operand.entries)
-            # a store may have more room than there are places
             found = operand.known[own] = max(min(found, self.places(own)), 1e-9)
         return found
 

@@ -105,14 +105,13 @@ class Lowering:
         self.tensors: dict[int, tuple[str, Format]] = {}
         self.shapes: dict[str, tuple[Place, ...]] = {}
         self.given: dict[int, Format] = {}  # formats of results, by number
-        self.results: set[int] = set()
         self.decisions: list[str] = []
         self.copies: list[tuple[str, Format]] = []
         self.types: dict[str, types.Type] = {}  # of numbers and sizes
         self.expected: dict[str, float] = {}  # numbers of entries of tensors
         self.is_counted = False
         self.fills: dict[int, ast.Literal] = {}  # of nodes that are computed with another one
-        self.shared: set[int] = set()
+        self.results, self.shared = set[int](), set[int]()
         self._loops, self.has_sparse = _Loops(), False
 
     # ------------------------------------------------------------------------------ expressions

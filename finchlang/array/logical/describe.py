@@ -20,11 +20,7 @@ class Described:
     the next best, and `notes` of what was not allowed, or not weighed."""
 
     def __init__(
-        self,
-        form: SumProduct,
-        best: PlannedNest,
-        written: PlannedNest,
-        other: PlannedNest | None,
+        self, form: SumProduct, best: PlannedNest, written: PlannedNest, other: PlannedNest | None
     ):
         self.factors, self.scalars = list(form.factors), list(form.scalars)
         self.times, self.total, self.other = form.times, form.total, other

@@ -143,9 +143,10 @@ def reduced_apart(planner: Planner, node: lazy.Reduce) -> lazy.Expression:
     if not row.right_idempotent and row.repeated is None:
         return node
     is_dense = not node.values.is_fill or node.values.fill == unit
-    # as many places as are listed by no tensor are no Int64; the plan is made for magnitudes of sizes
+    # places that may be more than an Int64 holds (sums of integers wrap); plans know magnitudes of sizes
     bits = sum([arg.shape[k].bit_length() for k in node.axes])
-    kind = Int64 if bits < Int64.bits else Float64
+    wraps = arg.values.type.is_integer and not row.right_idempotent
+    kind = Int64 if bits < Int64.bits or wraps else Float64
     if is_dense:
         planner.is_choice = True
         apart = FillsApart(planner, arg, node.axes)
@@ -170,16 +171,13 @@ def reduced_apart(planner: Planner, node: lazy.Reduce) -> lazy.Expression:
     if row.right_idempotent:
         return of(SELECT.name, of("==", counted, count), others, of(op, others, rest))
     fills = of("-", count, counted)
-    times = lazy.converted(fills, Float64 if rest.values.type.is_float else Int64)
+    times = lazy.converted(fills, Float64) if rest.values.type.is_float else fills
     many = lazy.converted(of(row.repeated, rest, times), arg.values.type)
     found = of(op, others, many)
-    if (
-        not rest.values.type.is_float
-        or type(rest) is lazy.Constant
-        and isfinite(rest.values.fill.value)
-    ):
+    is_finite = type(rest) is lazy.Constant and isfinite(rest.values.fill.value)
+    if is_finite or not rest.values.type.is_float:
         return found
-    return of(SELECT.name, of(">", fills, lazy.constant(0, Int64)), found, others)
+    return of(SELECT.name, of(">", fills, lazy.constant(0, kind)), found, others)
 
 
 # -------------------------------------------------------------------------------- results

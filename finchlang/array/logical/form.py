@@ -139,8 +139,7 @@ class SumProduct:
         self.factors.append(Factor(self._converted(node, to), labels))
 
     def repeated(self) -> bool | None:
-        """Reduces over the labels that no factor has, by a number of steps that is known; whether there are
-        any, None if the number is not known."""
+        """Reduces over labels that no factor has; whether there are any, None if by no known law."""
         used = {label for factor in self.factors for label in factor.labels}
         free = [k for k in range(len(self.sizes)) if k not in used and k not in self.kept]
         row = operator(op_node(self.total))

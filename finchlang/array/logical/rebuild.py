@@ -72,21 +72,17 @@ class LogicalPlanner:
 
     def shared(self, results: Sequence[int]) -> set[int]:
         """The nodes of planned results that are stored because their elements are used more than once:
-        those that have cases, by themselves or of what they are made of, and those that would take more
-        than SHARED nodes again, where a stored node counts as one."""
+        those that would take more than SHARED nodes again, where a stored node counts as one, and one that
+        has cases as many more."""
         uses, sizes, shared = self.uses_in(results), dict[int, int](), set[int]()
-        repeated, cases = self.repeats(uses), set[int]()
+        repeated = self.repeats(uses)
         for number in sorted(uses):
             node = self.graph.nodes[number]
-            args = list(map(self.number, node.args))
-            size = 1 + sum([sizes[arg] for arg in args])
-            has_cases = node.has_cases or not cases.isdisjoint(args)
-            again = max(uses[number] > 1, repeated.get(number, 0.0))
-            if again * size > costs.SHARED or uses[number] > 1 and has_cases:
+            size = 1 + sum([sizes[self.number(arg)] for arg in node.args])
+            size += costs.SHARED * node.has_cases
+            if max(uses[number] > 1, repeated.get(number, 0.0)) * size > costs.SHARED:
                 shared.add(number)
-            is_stored = number in shared or isinstance(node, lazy.Reduce)
-            sizes[number] = 1 if is_stored else size
-            cases |= {number} if has_cases and not is_stored else set()
+            sizes[number] = 1 if number in shared or isinstance(node, lazy.Reduce) else size
         return shared
 
     def repeats(self, uses: Counter[int]) -> dict[int, float]:
@@ -197,8 +193,7 @@ class LogicalPlanner:
         if is_repeated is None:
             return None, None
         numbers = [self.number(factor.expr) for factor in form.factors]
-        of_factor = self.statistics.of_factor
-        stored = [of_factor(expr, labels, form) for expr, labels in form.factors]
+        stored = [self.statistics.of_factor(*factor, form) for factor in form.factors]
         division = Division(form, stored, numbers)
         written, best = division.as_written(form.written), division.best()
         self.is_choice = self.is_choice or len(form.factors) > 1

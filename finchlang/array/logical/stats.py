@@ -13,11 +13,9 @@ from finchlang.algebra.laws import identity_of
 from finchlang.array import expression as lazy
 from finchlang.array.cost import OperandEntries, bits
 from finchlang.array.inferred_values import Values, result_of, unknown_values
-from finchlang.array.logical.form import SumProduct
+from finchlang.array.logical.form import Labels, SumProduct
 from finchlang.array.plan import levels_at
 from finchlang.tensors.tensor import SwizzledTensor, Tensor, body_of
-
-Labels = tuple[int | None, ...]
 
 
 def entries_of(value: Any) -> float:
