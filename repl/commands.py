@@ -66,9 +66,9 @@ def _status(options: Namespace) -> int:
             return directly(options)
         with watched() if options.command in QUIET else nullcontext():
             return FUNCTIONS[options.command](options)
-    except BrokenPipeError:
-        raise
     except (Exception, KeyboardInterrupt) as error:
+        if isinstance(error, OSError) and error.filename is None:  # of the output
+            raise
         return report(error)
 
 

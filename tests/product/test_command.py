@@ -182,10 +182,11 @@ def test_output_in_another_encoding_is_an_error() -> None:
     assert done.returncode == 1 and "whose encoding is ascii" in done.stderr
 
 
-@pytest.mark.parametrize("where", [">&-", "> /dev/full"])
+@pytest.mark.parametrize("where", ["run {} >&-", "run {} > /dev/full", "llvm {} > /dev/full"])
 def test_output_that_takes_nothing_is_an_error(where: str, write: Write) -> None:
     """Standard output is closed, or its disk is full."""
-    command = f"{shlex.join(FINCH)} run {write('println(3)')} {where}"
+    path = write("s = Scalar(0); @finch s[] = 1; println(3)")
+    command = f"{shlex.join(FINCH)} {where.format(path)}"
     done = subprocess.run(command, shell=True, cwd=ROOT, stderr=subprocess.PIPE, text=True)
     assert done.returncode == 1 and "Traceback" not in done.stderr
     assert "I/O error" in done.stderr and "standard output" in done.stderr
