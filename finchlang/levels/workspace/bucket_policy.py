@@ -22,7 +22,7 @@ class Bucket(WorkspacePolicy):
     combines = True
 
     def begin(self, host: Host, batch: Batch) -> None:
-        head, size = batch.store.head, batch.sizes[-1]
+        head, size = batch.store.head, batch.store.size
         host.grow(head, size)
         host.fill(head, ZERO, size, _NONE)
 

@@ -23,7 +23,8 @@ class Flags(WorkspacePolicy):
     has_all_places = True
 
     def begin(self, host: Host, batch: Batch) -> None:
-        places, store = host.let(reduce(mul, batch.sizes), "places", lower=ZERO), batch.store
+        store = batch.store
+        places = host.let(reduce(mul, store.sizes), "places", lower=ZERO)
         fill = const(batch.beginning.value, store.acc_val.type)
         for array, content in ((store.flag, FALSE), (store.acc_val, fill)):
             host.grow(array, places)
@@ -57,7 +58,7 @@ class Flags(WorkspacePolicy):
             host.grow(array, add(count, 1))  # unset places write at the next position, too
 
         def mode(k: int, before: Expr) -> None:
-            base = host.let(mul(before, batch.sizes[k]), "base")
+            base = host.let(mul(before, store.sizes[k]), "base")
 
             def entry(i: Expr) -> None:
                 e, at = host.let(add(base, i), "e"), host.get(to, lower=ZERO)
@@ -70,7 +71,7 @@ class Flags(WorkspacePolicy):
                 mode(k - 1, host.let(add(base, i), "fiber"))
                 host.fill(array, first, host.get(to), cast(i, array.type))
 
-            host.each_of(batch.sizes[k], fiber if k else entry, "i")
+            host.each_of(store.sizes[k], fiber if k else entry, "i")
 
-        mode(len(batch.sizes) - 1, ZERO)
+        mode(len(store.sizes) - 1, ZERO)
         host.set(store.stored, count)

@@ -27,13 +27,12 @@ class Batch:
     coordinates acc1[e], acc2[e] and so on (from 0, first mode first) and the value acc_val[e]. An entry
     to which nothing was written (yet) is not *set*: then acc1[e] is -1 - the coordinate.
 
-    `sizes`, `coordinates`, and `stored` (the coordinate arrays of merged entries) have an item for each
-    mode, first mode first. Values of one place are combined by `operator`, if there is one, and begin as
+    `coordinates`, and `stored` (the coordinate arrays of merged entries) have an item for each mode, first
+    mode first. Values of one place are combined by `operator`, if there is one, and begin as
     `beginning`.
     """
 
     store: Storage
-    sizes: tuple[Expr, ...]
     coordinates: tuple[Buffer, ...]
     stored: tuple[Buffer, ...]
     operator: Operator | None
@@ -41,7 +40,7 @@ class Batch:
 
     def number(self, place: tuple[Expr, ...]) -> Expr:
         """The number i1 + size1 * (i2 + size2 * ...) of a place, which sorts as the place does."""
-        places = zip(place[-2::-1], self.sizes[-2::-1], strict=True)
+        places = zip(place[-2::-1], self.store.sizes[-2::-1], strict=True)
         return reduce(lambda number, i: code.add(code.mul(number, i[1]), i[0]), places, place[-1])
 
     def place(self, host: Host, e: Expr) -> list[Expr]:
@@ -97,7 +96,7 @@ class Batch:
     def bits(self, host: Host) -> list[Expr]:
         """How many bits an entry's number has, then with the coordinate of the first mode, and so on."""
         at = [bit_length(host, code.sub(host.get(self.store.taken), 1))]
-        for size in self.sizes:
+        for size in self.store.sizes:
             at.append(host.let(code.add(at[-1], bit_length(host, code.sub(size, 1))), "at"))
         return at
 

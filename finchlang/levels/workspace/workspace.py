@@ -120,8 +120,7 @@ class Workspace(Coordinates):
     def _batch(self, store: Storage) -> Batch:
         batch = tuple(store.buffers[f"acc{k + 1}"] for k in range(self.number))
         row = operator(self.operator) if self.operator is not None else None
-        own, stored = store.sizes, self.buffers(store)
-        return Batch(store, own, batch, stored, row, self.beginning)
+        return Batch(store, batch, self.buffers(store), row, self.beginning)
 
     # ------------------------------------------------------------------ the life cycle
 
