@@ -238,12 +238,14 @@ class _Scopes:
         if isinstance(op, ast.Extent):
             message = "an extent cannot be called here"
             raise FinchError("type", message, op.span, "shift the loop instead")
-        while isinstance(op, ast.Call):
+        while isinstance(op, ast.Call) and getattr(op.op, "name", None) not in OPERATORS:
             op = op.op
-        assert isinstance(op, (ast.Variable, ast.Index))
+        fault = FinchError("type", f"`{pretty(op)}` is a value, not an operator", op.span)
+        if not isinstance(op, (ast.Variable, ast.Index)):
+            raise fault
         known = self.context.formats.get(op.name)
         if op.name in env or isinstance(known, types.Type):
-            raise FinchError("type", f"`{op.name}` is a value, not an operator", op.span)
+            raise fault
         if known is not None:
             told: Any = f"write `{_example(op.name, self.context.level(op.name).order)}`"
             if whole is not None:
