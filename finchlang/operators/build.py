@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -10,7 +11,17 @@ from finchlang.base.errors import FinchError
 from finchlang.base.records import record
 from finchlang.host.construct import cast, const, op
 from finchlang.host.ir import Expr
-from finchlang.syntax.types import TYPES, Bool, Float64, Int64, PairType, Type, UInt64, promote
+from finchlang.syntax.types import (
+    TYPES,
+    Bool,
+    Float64,
+    Int64,
+    PairType,
+    Type,
+    UInt64,
+    promote,
+    type_of_value,
+)
 
 Build = Callable[..., Expr]
 
@@ -297,9 +308,14 @@ def by_first(worse: str, a: Expr, b: Expr) -> Expr:
 
 @maker
 def chosen(z: Any, a: Expr, b: Expr) -> Expr:
-    """a if it is not z, else b."""
+    """a if it is not z, else b. Integers are not converted to another type first: 1 is not 1.5."""
     (a, b), type = promoted((a, b))
-    return op("select", op("ne", a, const(z, type)), a, b)
+    own = type_of_value(z)
+    is_other = own is None or isinstance(own, PairType) != isinstance(type, PairType)
+    if is_other or (own == Float64 and not type.is_float and not math.isfinite(z)):
+        raise FinchError("type", f"`choose({z})` does not take {type}")
+    known = const(z, type if type.is_float or type.kind == "pair" else own)
+    return op("select", comparison("ne")(a, known), a, b)
 
 
 def isnan(a: Expr) -> Expr:
