@@ -227,10 +227,15 @@ def _chosen_outside(
 
 
 def _leaves(node: ast.Node, index: ast.Index) -> bool:
-    """Whether an element is read at an expression behind a mode that the loop of `index` goes through."""
-    of_tensors = (a for a in trees.accesses(node) if ctx.root(a.tensor) is not None)
-    behind = (a.indices[a.indices.index(index) :] for a in of_tensors if index in a.indices)
-    return any(not isinstance(x, ast.Index) for indices in behind for x in indices)
+    """Whether an element is read at an expression behind a mode that the loop of `index` goes through: of
+    a mask, at an element."""
+    found = (a for a in trees.accesses(node) if index in a.indices)
+    behind = ((ctx.root(a.tensor), a.indices[a.indices.index(index) :]) for a in found)
+    return any(
+        _gathers(x) if root is None else not isinstance(x, ast.Index)
+        for root, indices in behind
+        for x in indices
+    )
 
 
 def _selected(node: ast.Node) -> tuple[Any, ast.Node, ast.Node, ast.Node] | None:
