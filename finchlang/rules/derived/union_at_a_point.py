@@ -89,18 +89,23 @@ class Point(Joint):
         return term
 
     def _lets_in_place(self, term: ast.Node) -> ast.Node:
-        """The term with what is bound to a name that is used once in the place of the name, if it has cases:
-        they are told with those of the expression around it. To compute what never fails at another time,
-        or not at all, changes nothing, as nothing is written before."""
+        """The term with what is bound to a name that is used once in the place of the name, if it has
+        cases: they are told with those of the expression around it."""
         if not isinstance(term, ast.Loop | ast.Define | ast.Sieve):
             return term
         body: ast.Node = term.body
-        if isinstance(term, ast.Define) and self._operands_of([term.value]) and _is_used_once(term):
-            if self.is_known(term.value) and not any(map(_may_fail, trees.walk(term.value))):
-                there = partial(_named, term.variable, term.value)
-                return self._lets_in_place(trees.rewrite_bottom_up(there, body))
+        if isinstance(term, ast.Define) and self._can_move(term):
+            there = partial(_named, term.variable, term.value)
+            return self._lets_in_place(trees.rewrite_bottom_up(there, body))
         inner = self._lets_in_place(body)
         return term if inner is body else trees.replace(term, body=inner)
+
+    def _can_move(self, let: ast.Define) -> bool:
+        """Whether what is bound has cases, and may be computed later, or not at all: it never fails, and
+        nothing is written before it is used."""
+        has_cases = self._operands_of([let.value]) and self.is_known(let.value)
+        never_fails = not any(map(_may_fail, trees.walk(let.value)))
+        return bool(has_cases) and never_fails and _is_used_once(let)
 
     # what operands are
 
