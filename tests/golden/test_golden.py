@@ -157,11 +157,8 @@ STEPS = [
     (2, "Declare", r"\A\Z"),
     (3, "Unfurl", r"if lookup\(.*\)\[i, j\]\n +s\[\] \+= A\[i, j\]"),
     (3, "Unfurl", r"if lookup\(.*\)\[i, j\]\n +s\[\] \+= lookup\(A@\(j - 1\)\)\[i, j\]"),
-    (
-        4,
-        "Loop",
-        r"\Alet j = J\n(.*\n)+if J < A_size2\n +for j = .*:A_size2",
-    ),  # "We insert a for-loop"
+    # "We insert a for-loop"
+    (4, "Loop", r"\Alet j = J\n(.*\n)+if J < A_size2\n +for j = .*:A_size2"),
     (4, "Lookup", r"if UpTriMaskCol\(J\)\[i\]\n +s\[\] \+= lookup\(A@P\)\[i, J\]"),
     (4, "Lookup", r"if UpTriMaskCol\(J\)\[i\]\n +s\[\] \+= A@P\[i\]"),
     (5, "Unfurl", r"if sequence\(.*\)\[i\]\n +s\[\] \+= A@P\[i\]"),
@@ -176,11 +173,8 @@ STEPS = [
     (11, "Thunk", r"for i = I:stop_\d\n +s\[\] \+= spike\(.*\)\[i\]"),
     (11, "Spike", r"\[\] \+= run\(.*\)\[i\]\nend\n(.*\n)*.*s\[\] \+= spike\(.*\)\[i\]"),
     (11, "Run", r"for i = I:\(stop_\d - 1\)\n +s\[\] \+= 0.0"),
-    (
-        12,
-        "Simplify (identity update)",
-        r"\Afor i = I:\(stop_\d - 1\)\nend\Z",
-    ),  # adding 0 does nothing
+    # adding 0 does nothing
+    (12, "Simplify (identity update)", r"\Afor i = I:\(stop_\d - 1\)\nend\Z"),
     (12, "Simplify (empty body)", r"\A\Z"),
     (11, "Spike", r"\Afor i = stop_\d:stop_\d\n +s\[\] \+= A_val\[q_\d\]"),
     (12, "Simplify (decided sieve)", r"\As\[\] \+= A_val\[q_\d\]\Z"),

@@ -106,30 +106,23 @@ def test_bytes_that_are_no_text(tmp_path: Path, capsys: pytest.CaptureFixture[st
         assert done.returncode == 1 and b"standard input is not UTF-8" in done.stderr
 
 
-@pytest.mark.parametrize("fault", [Bug("lost a term"), KeyError("lost")])
-def test_a_fault_of_ours_is_called_one(
-    fault: Exception, write: Write, capsys: pytest.CaptureFixture[str], monkeypatch
-) -> None:
-    def fail(*_: object) -> None:
-        raise fault
-
-    monkeypatch.setattr(Session, "run_file", fail)
-    assert main(["run", write("x = 1")]) == 70
-    err = capsys.readouterr().err
-    assert "Traceback" in err and "lost" in err and "This is a bug in finchlang" in err
-
-
-@pytest.mark.parametrize("stop", [KeyboardInterrupt(), FinchError("interrupted", "stopped")])
-def test_an_interrupt_is_no_bug(
-    stop: BaseException, write: Write, capsys: pytest.CaptureFixture[str], monkeypatch
+@pytest.mark.parametrize(
+    ("stop", "status", "says"),
+    [
+        *((fault, 70, "This is a bug in finchlang") for fault in (Bug("a term"), KeyError("a"))),
+        *((e, 130, "interrupted") for e in (KeyboardInterrupt(), FinchError("interrupted", ""))),
+    ],
+)
+def test_a_fault_of_ours_is_called_one_and_an_interrupt_is_none(
+    stop: BaseException, status: int, says: str, write: Write, capsys: Any, monkeypatch: Any
 ) -> None:
     def fail(*_: object) -> None:
         raise stop
 
     monkeypatch.setattr(Session, "run_file", fail)
-    assert main(["run", write("x = 1")]) == 130
+    assert main(["run", write("x = 1")]) == status
     err = capsys.readouterr().err
-    assert "interrupted" in err and "Traceback" not in err
+    assert says in err and ("Traceback" in err) == (status == 70)
 
 
 def test_an_interrupt_that_python_ignores_comes_again(write: Write, monkeypatch) -> None:

@@ -16,12 +16,8 @@ LEFT_OUT = (
     *("lark", "scipy", "prompt_toolkit", "pygments", "IPython"),
     *("finchlang.text.parse", "finchlang.normalize.pass_list", "finchlang.rules"),
     *("finchlang.denote", "finchlang.optimize", "finchlang.testing"),
-    *(
-        "finchlang.native.compiler",
-        "finchlang.native.emit",
-        "finchlang.array",
-        "finchlang.calls.staging",
-    ),
+    *("finchlang.native.compiler", "finchlang.native.emit"),
+    *("finchlang.array", "finchlang.calls.staging"),
 )
 #: how many of our own modules are needed at most
 IMPORT, RUN = 146, 162
