@@ -63,20 +63,15 @@ def counted(run: Callable[[], object]) -> int:
     return int(pstats.Stats(profile).total_calls)  # type: ignore[attr-defined]
 
 
-def over(
-    value: str, join: str, format: str, target: str, loops: str = "i = _", written: str = ""
-) -> Make:
+def over(value: str, join: str, format: str, target: str, loops: str = "i = _") -> Make:
     """Many operands, each `value` with its name for `@`, in one loop."""
 
     def make(count: int) -> tuple[str, dict[str, str]]:
         names = [f"A{k}" for k in range(count)]
         text = f"{target} {join.join(value.replace('@', n) for n in names)}"
         names += [f"{n}b" for n in names] if "@b" in value else []
-        targets = {
-            "C": written or (CSC if "j" in loops else LIST),
-            "D": f"Dense(Dense({DENSE}))",
-            "s": "Scalar(0.0)",
-        }
+        written = CSC if "j" in loops else LIST
+        targets = {"C": written, "D": f"Dense(Dense({DENSE}))", "s": "Scalar(0.0)"}
         given = {n: f for n, f in targets.items() if re.search(rf"\b{n}[\[,]", target)}
         declared = "C .= 0; " if target.startswith("C") else ""
         return f"{declared}for {loops} {text} end", given | dict.fromkeys(names, format)
@@ -95,6 +90,12 @@ def of(part: str, around: str = "{}", ends: int = 0) -> Make:
     return make
 
 
+def to(level: str) -> Make:
+    """Many statements that write to one tensor."""
+    make = over("@[i]", "\nC[i] += ", LIST, "C[i] +=", "i = _\n")
+    return lambda count: (make(count)[0], make(count)[1] | {"C": f"{level}(Element(0.0))"})
+
+
 def lets(count: int) -> tuple[str, dict[str, str]]:
     """Each adds what a list has to the one before."""
     named = [f"let t{k} = A{k}[i] + t{k - 1}" for k in range(1, count)]
@@ -103,7 +104,7 @@ def lets(count: int) -> tuple[str, dict[str, str]]:
     return f"C .= 0; for i = _\n{text}end", dict.fromkeys(names, LIST)
 
 
-IN_LOOP = "for i = _\n{}\nend"
+IN_LOOP, IF = "for i = _\n{}\nend", "for i = _\nif x[i] > 9\ny[i] = 1\n{}\nend\nend"
 #: kernels, each with half of its parts, and by how much twice as many may take longer
 KERNELS: dict[str, tuple[Make, int, float]] = {
     "operands of a product": (over("@[i]", " * ", LIST, "C[i] +="), 30, 2.1),
@@ -115,18 +116,11 @@ KERNELS: dict[str, tuple[Make, int, float]] = {
     "nested sieves": (of("if x[i] != @\ny[i] += @\n", IN_LOOP, 1), 30, 2.1),
     "nested definitions": (of("let t@ = x[i] + @\ny[i] += t@", IN_LOOP, 1), 30, 2.1),
     "lets of what is stored": (lets, 4, 2.1),
-    "elseif": (
-        *(of("elseif x[i] == @\ny[i] = @", "for i = _\nif x[i] > 9\ny[i] = 1\n{}\nend\nend"), 30),
-        2.1,
-    ),
+    "elseif": (of("elseif x[i] == @\ny[i] = @", IF), 30, 2.1),
     "parts, each stored by a loop of its own": (over("@", ", ", COO, "s[] += vcat("), 8, 3),
     **{f: (over("@[i, j]", " + ", f, "C[i, j] +=", "j = _, i = _"), 4, 3) for f in NESTED},
     **{
-        f"statements that write to {f}": (
-            over("@[i]", "\nC[i] += ", LIST, "C[i] +=", "i = _\n", f"{f}(Element(0.0))"),
-            *(4, 2.5),
-        )
-        for f in ("SparseList", "SparseHash", "SparseRunList", "SparseBlockList", "PackBits")
+        f: (to(f), 4, 2.5) for f in ("SparseList", "SparseHash", "SparseRunList", "SparseBlockList")
     },
 }
 

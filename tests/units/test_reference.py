@@ -87,12 +87,9 @@ C = 7  # any fill but those that are named
 FLOATS = (Float64, (0.0, 1.0, -inf, inf, nan))
 INTEGERS, TRUTHS = (Int64, (0, 1, -1)), (Bool, (False, True))
 BINARY = (
-    *(
-        (sign, *FLOATS)
-        for sign in ("+", "-", "*", "/", "÷", "%", "^", "min", "max", "<", "<=", "==")
-    ),
-    *((sign, *INTEGERS) for sign in ("÷", "%", "<<", ">>", "&", "|", "⊻")),
-    *((sign, *TRUTHS) for sign in ("&&", "||", "xor", "==", "!=", "<", "<=")),
+    *((op, *FLOATS) for op in ("+", "-", "*", "/", "÷", "%", "^", "min", "max", "<", "<=", "==")),
+    *((op, *INTEGERS) for op in ("÷", "%", "<<", ">>", "&", "|", "⊻")),
+    *((op, *TRUTHS) for op in ("&&", "||", "xor", "==", "!=", "<", "<=")),
 )
 REGIONS = {
     (False, False, False): "nowhere",
