@@ -69,8 +69,8 @@ def test_what_fails_changes_nothing() -> None:
     """Scripts of which a place to scatter to is out of bounds leave what they had before, as all say."""
     failed = 0
     for seed in range(FIRST, FIRST + max(CASES, 40)):
-        text, count = re.subn(PLACES, r"\g<1>99\2", generate(seed))
-        if count:
+        text, count = re.subn(PLACES, r"\g<1>99\2", script := generate(seed))
+        if count and not compare(script).errors:  # which might come first for some
             found = compare(text)
             assert found.agrees, f"seed {seed}: {found.report}"
             failed += any(error.kind == "bounds" for error in found.errors.values())
