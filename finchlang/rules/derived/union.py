@@ -37,10 +37,11 @@ def union(machine: Machine, term: Node, state: State) -> Step | None:
     if f is no literal: E[f(v, v', ...)], v being the tail if the spike ends here, else z;
     if f is z'': E[z'']; ...
 
-    f being the largest expression with several of them whose cases are known. Statements that do not ask
-    for just the same operands are done one after the other, once what several of them write to has been
-    looked up. What is a tensor or a fill here goes undecided
-    into the loops within, as one_of(c => tensor, ..., fill), unless nothing is left where it is the fill.
+    f being the largest expression with several of them whose cases are known. A `let` with cases goes where
+    its name stands, if that is in one place. Statements that do not ask for just the same operands are done
+    one after the other, once what several of them write to has been looked up. What is a tensor or a fill
+    here goes undecided into the loops within, as one_of(c => tensor, ..., fill), unless nothing is left
+    where it is the fill.
     Over a region of choices alone, if f is no literal: E[f(access(lookup(i ↦ choice(...)), i), ...)], with
     numbers that are the same everywhere read before. Relies on nothing but Simplify, which says what the
     cases of f are (see `cases`). Choices of tensors wait for what parts them: a mask of a loop within, as

@@ -95,8 +95,7 @@ class Point(Joint):
             return term
         body: ast.Node = term.body
         if isinstance(term, ast.Define) and self._can_move(term):
-            there = partial(_named, term.variable, term.value)
-            return self._lets_in_place(trees.rewrite_bottom_up(there, body))
+            return self._lets_in_place(trees.substitute(body, {term.variable: term.value}))
         inner = self._lets_in_place(body)
         return term if inner is body else trees.replace(term, body=inner)
 
@@ -334,10 +333,6 @@ def _is_used_once(define: ast.Define) -> bool:
 
 def _may_fail(node: ast.Node) -> bool:
     return isinstance(node, ast.Call) and row_of(node).undefined is not None
-
-
-def _named(variable: ast.Node, value: ast.Node, node: ast.Node) -> ast.Node:
-    return value if node == variable else node
 
 
 def _leaf(node: ast.Node, at: ir.Expr | None) -> Options | None:
