@@ -33,8 +33,8 @@ class StagedUnit(Staged):
 
     @cached_property
     def types(self) -> tuple[dict[str, Type], unit_rules.Kernels]:
-        """The types of the numbers that the unit assigns, any of those in arms that are never run, and of
-        those of its kernels."""
+        """The types of the numbers that the unit assigns, and of those of its kernels. Results that are
+        assigned only in arms that are never run have no type of their own, and get Bool."""
         found, kernels = unit_rules.types_of(self.source, self._levels)
         unset = {*self.source.results} - found.keys() - self.formats.keys()
         return found | dict.fromkeys(unset, Bool), kernels
