@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from late import LateHost
 
+from finchlang import FinchError
 from finchlang.algebra.expression_types import annotate
 from finchlang.algebra.simplify import with_fills
-from finchlang.base.errors import FinchError
 from finchlang.base.records import record
 from finchlang.calls.arguments import ARRAYS, COUNTERS, KIND, SHAPE, describe
 from finchlang.host.construct import const

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from finchlang.base.errors import FinchError
+from finchlang import FinchError
 from finchlang.host.executing import ExecutingHost, run_residual
 from finchlang.host.ir import Residual
 from finchlang.host.noted import undo

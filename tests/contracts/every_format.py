@@ -7,7 +7,7 @@ from functools import cache
 
 import numpy as np
 
-from finchlang.base.errors import FinchError
+from finchlang import FinchError
 from finchlang.levels.element import Element
 from finchlang.levels.level import Level
 from finchlang.levels.pattern import Pattern

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from finchlang.base.errors import FinchError
+from finchlang import FinchError
 from finchlang.calls.arguments import KIND, describe
 from finchlang.calls.kernel import SpecializedKernel
 from finchlang.tensors.convert import copy_of

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hosts import Sample, run
 
+from finchlang import Session
 from finchlang.base.errors import BUG, Bug
 from finchlang.calls.runner import KernelEvent, Observer
 from finchlang.host.construct import ONE, ZERO, add, const, op
@@ -21,7 +22,6 @@ from finchlang.host.verify import check
 from finchlang.levels.sparse_list import SparseList
 from finchlang.native.jit import compile_residual
 from finchlang.optimize.pipeline import lower
-from finchlang.python.session import Session
 from finchlang.repl.__main__ import main
 from finchlang.syntax.types import Int32, Int64
 from finchlang.tensors.tensor import Tensor

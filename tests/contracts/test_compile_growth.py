@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from every_format import nests
 
-from finchlang.base.errors import FinchError
+from finchlang import FinchError
 from finchlang.calls.kernel import SpecializedKernel
 from finchlang.host.rewrite import everything
 from finchlang.native.emit import emit

@@ -14,10 +14,9 @@ import scipy.sparse
 from every_format import nests
 from in_child import isolated, limited
 
+from finchlang import FinchError, Session
 from finchlang.array import asarray, compute
-from finchlang.base.errors import FinchError
 from finchlang.files.suffixes import FORMATS, fread, fwrite
-from finchlang.python.session import Session
 from finchlang.tensors.tensor import SwizzledTensor, Tensor
 
 #: the sizes of a matrix with one entry: dense it has 32 terabytes

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from finchlang import Session
 from finchlang.calls.runner import KernelEvent, Observer
 from finchlang.host.engine import Applied, EventKind
 from finchlang.host.recording import ResidualHost
-from finchlang.python.session import Session
 from finchlang.repl.trace_printer import shown
 from finchlang.rules.base.early_exit import BREAK
 from tests.programs.program import PROGRAMS

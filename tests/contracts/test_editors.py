@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pygments.token import Error, Keyword, Name, Number, Operator, Punctuation, String
 
-from finchlang.base.errors import FinchError
+from finchlang import FinchError
 from finchlang.repl.highlight import CONSTANTS, KEYWORDS, OPENERS, FinchLexer
 from finchlang.text.build_script import CONSTANTS as VALUES
 from finchlang.text.lines import BLOCK_STARTS

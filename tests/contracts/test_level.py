@@ -21,7 +21,7 @@ from every_format import TEXTS, fits
 from level_kernels import run
 from stacks import LEVELS, PACKED, Stack, pairs, triples
 
-from finchlang.base.errors import FinchError
+from finchlang import FinchError
 from finchlang.levels.sparse_hash import SparseHash
 from finchlang.native.compiler import compile_plainly
 from finchlang.tensors.tensor import Tensor, mirrored_modes

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 import finchlang.grammar
+from finchlang import Session
 from finchlang.operators.operator_table import FAMILIES, OPERATORS
-from finchlang.python.session import Session
 from finchlang.repl.__main__ import main
 from finchlang.repl.commands import FUNCTIONS
 from finchlang.repl.directives import _COMMANDS as DIRECTIVES

@@ -19,7 +19,7 @@ from hosts import Program, Sample, everywhere, run
 from in_child import isolated
 from level_kernels import run_on
 
-from finchlang.base.errors import FinchError
+from finchlang import FinchError
 from finchlang.calls.kernel import SpecializedKernel
 from finchlang.host.construct import ONE, ZERO, const, op
 from finchlang.host.ir import Expr, Residual

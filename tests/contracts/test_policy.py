@@ -17,9 +17,8 @@ from in_child import limited
 from level_kernels import compiled, result, run, run_on, tensor
 from policies_of_libraries import TABLE2
 
-from finchlang.base.errors import FinchError
+from finchlang import FinchError, Session
 from finchlang.levels.workspace import POLICIES as KNOWN
-from finchlang.python.session import Session
 from finchlang.syntax.types import type_of_dtype
 from finchlang.tensors.convert import copy_of
 from finchlang.tensors.formats import parse_format

@@ -14,9 +14,8 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 import finchlang
-from finchlang import FinchError, Scalar, Tensor
+from finchlang import FinchError, Scalar, Session, Tensor
 from finchlang.calls.runner import ENGINES
-from finchlang.python.session import Session
 
 RUNNING = [engine for engine in ENGINES if engine != "check"]
 SCALE = 3.0

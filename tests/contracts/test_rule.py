@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 import finchlang
+from finchlang import Session
 from finchlang.algebra.expression_types import annotate
 from finchlang.algebra.simplify import with_fills
 from finchlang.base.errors import Bug, FinchError
@@ -30,7 +31,6 @@ from finchlang.host.interface import Host
 from finchlang.host.listing import text as listing
 from finchlang.host.recording import ResidualHost
 from finchlang.operators.operator_table import OPERATORS
-from finchlang.python.session import Session
 from finchlang.rules.base.state import State
 from finchlang.rules.table import OPTIONAL, RULES, rules
 from finchlang.syntax.nodes import EMPTY, Block, Extent, Index, Literal, Loop, Sieve

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from finchlang.base.errors import FinchError
-from finchlang.python.session import Session
+from finchlang import FinchError, Session
 from tests.programs.program import Watch, equal, plain
 
 FOLDER = Path(__file__).parent / "snippets"

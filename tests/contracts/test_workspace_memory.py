@@ -12,9 +12,8 @@ import pytest
 import scipy.sparse as sp
 from in_child import in_child, isolated, limited, trim
 
-from finchlang.base.errors import FinchError
+from finchlang import FinchError, Session
 from finchlang.calls.runner import KernelEvent, Observer
-from finchlang.python.session import Session
 from finchlang.tensors.tensor import Tensor
 
 LISTS = "SparseList(SparseList(Element(0.0)))"

@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from finchlang import Session
 from finchlang.calls.runner import KernelEvent, Observer
 from finchlang.host.construct import const
 from finchlang.host.engine import Applied, EventKind
@@ -20,7 +21,6 @@ from finchlang.host.executing import ExecutingHost
 from finchlang.host.ir import Const
 from finchlang.host.listing import text
 from finchlang.host.recording import ResidualHost
-from finchlang.python.session import Session
 from finchlang.repl.live_listing import GrowingHost
 from finchlang.repl.trace_printer import changed, shown, spans_of
 from finchlang.rules.table import ALL, RULES

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from finchlang.base.errors import FinchError
+from finchlang import FinchError
 from finchlang.repl.outline import Outline, renamed
 
 TEXT = """\

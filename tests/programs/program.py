@@ -42,11 +42,11 @@ from typing import Any
 
 import numpy as np
 
+from finchlang import Session
 from finchlang.base.errors import ERROR_KINDS, FinchError
 from finchlang.calls.runner import ENGINES, Observer
 from finchlang.host.engine import EventKind
 from finchlang.host.listing import text as listing
-from finchlang.python.session import Session
 from finchlang.rules.table import OPTIONAL, RULES
 from finchlang.tensors.adopt import as_tensor
 from finchlang.tensors.tensor import Scalar, Tensor

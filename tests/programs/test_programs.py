@@ -14,8 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from finchlang import Tensor
-from finchlang.python.session import Session
+from finchlang import Session, Tensor
 from finchlang.testing.compare_engines import Way
 from tests.contracts.changed_residuals import Changed
 from tests.programs.program import (

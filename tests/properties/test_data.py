@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from finchlang import FinchError
-from finchlang.python.session import Session
+from finchlang import FinchError, Session
 from finchlang.repl.__main__ import main
 from finchlang.testing.compare_engines import compare, ways_of
 from finchlang.testing.data import Data, reference

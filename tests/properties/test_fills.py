@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from finchlang import Tensor
-from finchlang.python.session import Session
+from finchlang import Session, Tensor
 from finchlang.testing.compare_engines import compare, ways_of
 from finchlang.testing.generate import LETTERS, Maker
 from finchlang.testing.grammar import LEVELS, LOWER, PAIRS

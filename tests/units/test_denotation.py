@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import scipy.sparse
 
-from finchlang.base.errors import FinchError
+from finchlang import FinchError
 from finchlang.denote.denote import denote
 from finchlang.denote.shape_arithmetic import OPERATORS
 from finchlang.tensors.tensor import Scalar, Tensor

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings, strategies as st
 
+from finchlang import Session
 from finchlang.base.errors import FinchError, Hint
 from finchlang.calls.runner import ENGINES
-from finchlang.python.session import Session
 from finchlang.script.functions import PREDEFINED
 from finchlang.text import foreign_names
 from finchlang.text.parse import is_incomplete, parse_kernel, parse_script

@@ -11,14 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from finchlang.base.errors import FinchError
+from finchlang import FinchError, Session
 from finchlang.denote.numpy_operators import MEANINGS, apply
 from finchlang.denote.typed_values import Failed, number
 from finchlang.host.construct import const
 from finchlang.host.executing import ExecutingHost
 from finchlang.host.ir import Const, Var
 from finchlang.operators.operator_table import OPERATORS, Law, Operator, law, operator
-from finchlang.python.session import Session
 from finchlang.syntax.nodes import MISSING, Call, Literal, Variable
 from finchlang.syntax.types import (
     TYPES,

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings, strategies as st
 
-from finchlang.base.errors import FinchError
+from finchlang import FinchError
 from finchlang.syntax import nodes as ast
 from finchlang.syntax.traversal import children, map_children, replace, walk
 from finchlang.syntax.types import TYPES, Float32

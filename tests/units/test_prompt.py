@@ -17,8 +17,8 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.output import DummyOutput
 from pygments.token import Error, Keyword, Name
 
+from finchlang import Session
 from finchlang.base.errors import Bug
-from finchlang.python.session import Session
 from finchlang.repl import directives, terminal
 from finchlang.repl.completion import Completions
 from finchlang.repl.highlight import COLOURS, FinchLexer, depth

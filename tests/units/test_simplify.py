@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from hypothesis import assume, given, settings, strategies as st
 
+from finchlang import FinchError
 from finchlang.algebra import simplify as module
 from finchlang.algebra.expression_types import annotate, type_of
 from finchlang.algebra.simplify import simplify
-from finchlang.base.errors import FinchError
 from finchlang.host.construct import op
 from finchlang.host.executing import ExecutingHost
 from finchlang.host.ir import Var
