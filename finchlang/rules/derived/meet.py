@@ -49,8 +49,8 @@ def meet(machine: Machine, term: ast.Node, state: State) -> Step | None:
         return None
     assert isinstance(term, ast.Loop)
     nests = [x for x in find_looplets(term) if not isinstance(x, (lp.Lookup, lp.AcceptRun))]
-    if region[0] is region[1]:
-        return _at_one(machine, term, state, nests)
+    if region[0] is region[1] and (step := _at_one(machine, term, state, nests)) is not None:
+        return step
     if not nests or not all(isinstance(x, (lp.Steps, lp.Sequence)) for x in nests):
         return None
     written = _written(term)
@@ -58,7 +58,8 @@ def meet(machine: Machine, term: ast.Node, state: State) -> Step | None:
         cursors.begins_at(x, region[0]) for x in nests
     ):
         return None
-    return _Meeting(machine, term, state, nests).step()
+    found = _Meeting(machine, term, state, nests)
+    return found.at_point() if region[0] is region[1] else found.step()
 
 
 def _written(term: ast.Loop) -> set[int]:
@@ -226,6 +227,22 @@ class _Meeting:
             value = k if found is not None and found.fill == body else absence.NEVER
             self.absent = absence.given(self.absent, [number], value)
         return None
+
+    def at_point(self) -> Step | None:
+        """The step at one coordinate: a list that alone decides is left out behind its end, others are
+        searched."""
+        alone = absence.alternatives(self.absent)
+        found = [c for c in self.lists if c is not None and c.fill is not None]
+        ending = [c for c in found if isinstance(c.nest, lp.Sequence)]
+        for c in (c for c in ending if self.number[id(c.nest)] in alone):
+            stop = cursors.plain(c.nest).phases[0].stop
+            inside = Context(self.term, (c.nest,))[lp.set_end(c.steps, stop)]
+            run = partial(self.machine.run, self._rest(inside)[0], self.state)
+            self.host.branch(compare("le", self.start, stop), run)
+            return ast.EMPTY, self.state
+        is_product = absence.is_product(self.absent)
+        there = {} if is_product else sought(self.host, found, self.start)
+        return self._rest(put(self.term, there)) if there else None
 
     def _phase(self, nest: lp.Looplet, phases: Any, number: int) -> Any:
         phase, before = phases[number], phases[number - 1].stop if number else None
@@ -495,11 +512,11 @@ class _Meeting:
     def _alone(self, rest: absence.Where, term: ast.Loop, exit: Exit) -> None:
         """What is left when only the operands of `rest` have entries left."""
         left = absence.variables(rest)
-        c = self.cursors[left[0]]
-        if len(left) > 1 or left[0] in self.open or not isinstance(c, _COUNTED):
+        c, is_alone, start = self.cursors[left[0]], len(left) == 1, self.start
+        is_stretch = isinstance(c, cursors.StretchCursor)
+        if not is_alone or not isinstance(c, _COUNTED) or (left[0] in self.open and not is_stretch):
             self._loop(term, rest, exit, True, may_pass=False)
             return
-        start = self.start
         if self.at is not None and not c.are_points:
             start = self.host.get(self.at)
         if isinstance(c, cursors.StretchCursor):
