@@ -8,6 +8,7 @@ from dataclasses import fields
 from finchlang.host.ir import Residual
 from finchlang.host.verify import verified
 from finchlang.optimize.append_loops import make_room
+from finchlang.optimize.fills_in_loops import put_fills_in_loops
 from finchlang.optimize.joined_branches import join_branches
 from finchlang.optimize.memory_checks import check_memory
 from finchlang.optimize.privatisation import privatise
@@ -19,7 +20,7 @@ Pass = Callable[[Residual], Residual]
 #: Passes before the undo log, and those after it, which leave alone the arrays that have a log. Each can be
 #: left out, and each may be used alone. They leave procedures as they are.
 EARLY: tuple[Pass, ...] = (make_room, expand_scalars)
-LATE: tuple[Pass, ...] = (privatise, join_branches)
+LATE: tuple[Pass, ...] = (privatise, join_branches, put_fills_in_loops)
 PASSES = (*EARLY, *LATE)
 
 

@@ -246,7 +246,8 @@ def arguments(
     """The environment of a call, with arguments given in order or by name, and defaults for others, which
     may use earlier parameters. Raises FinchError "type" if they do not fit the parameters."""
     definition = function.definition
-    parameters, kinds, count = definition.parameters, dict(definition.types), len(args)
+    parameters, count = definition.parameters, len(args)
+    kinds = dict(definition.types) if definition.types else {}
     values = dict(zip(parameters, args, strict=False))
     if kinds and definition.types[-1] == (parameters[-1], "Vararg"):
         values[parameters[-1]] = tuple(args[len(parameters) - 1 :])

@@ -43,21 +43,8 @@ def special(dtype: Any) -> np.ndarray:
     """Where functions have limits, and where they leave what the type holds."""
     info = np.finfo(dtype)
     found = [
-        0,
-        1,
-        0.5,
-        2,
-        3,
-        np.pi,
-        1e10,
-        2.0**53,
-        2.0**53 - 1,
-        88.72,
-        103.9,
-        708.4,
-        709.78,
-        710,
-        745.2,
+        *(0, 1, 0.5, 2, 3, np.pi, 1e10, 2.0**53, 2.0**53 - 1),
+        *(88.72, 103.9, 708.4, 709.78, 710, 745.2),
     ]
     found += [info.max, info.tiny, info.smallest_subnormal, info.eps, 1 + info.eps, np.inf]
     return np.array([*found, *(-x for x in found), np.nan], dtype)

@@ -12,11 +12,12 @@ from level_kernels import run_on, tensor
 
 from finchlang.calls.kernel import SpecializedKernel
 from finchlang.host.construct import FALSE, TRUE, ZERO, op
-from finchlang.host.ir import Branch, ForLoop, Grow, Residual
+from finchlang.host.ir import Branch, Fill, ForLoop, Grow, Residual
 from finchlang.host.listing import text
 from finchlang.host.rewrite import walk
 from finchlang.host.verify import check
 from finchlang.optimize.append_loops import make_room
+from finchlang.optimize.fills_in_loops import put_fills_in_loops
 from finchlang.optimize.joined_branches import join_branches
 from finchlang.optimize.pipeline import transform
 from finchlang.optimize.privatisation import sums
@@ -66,6 +67,20 @@ def test_what_is_done_where_something_is_written_is_done_in_its_branch(
     program = f"F .= false; for i=_ {body} end"
     residual = kernel(program, F="SparseByteMap(Pattern())", x=VECTOR).staged.residual
     assert (join_branches(residual).body is not residual.body) == is_joined
+
+
+@pytest.mark.parametrize(
+    ("loops", "is_moved"),
+    [
+        ("for j=_, i=_ if A[i, j] > 0 C[i, j] = A[i, j] end end", True),
+        ("for i=_, j=_ C[i, j] = A[i, j] end", False),
+        ("for j=_, k=_, i=_ C[i, j] += A[i, k] * A[k, j] end", False),
+    ],
+)
+def test_a_fill_goes_into_loops_over_its_entries_alone(loops: str, is_moved: bool) -> None:
+    matrix = "Dense(Dense(Element(0.0)))"
+    moved = put_fills_in_loops(kernel(f"C .= 0; {loops}", A=matrix, C=matrix).staged.residual)
+    assert any(isinstance(s, Fill) for s in moved.body.statements) != is_moved
 
 
 @pytest.mark.parametrize("again", [False, True])
@@ -165,11 +180,8 @@ def test_what_is_privatised() -> None:
 
 
 def test_passes_leave_other_programs_as_they_are() -> None:
-    def lines(residual: Residual) -> str:
-        return text(residual)
-
     for residual in (Program(programs.union).residual, Program(programs.intersection).residual):
-        assert lines(transform(residual)) == lines(residual)
+        assert text(transform(residual)) == text(residual)
 
 
 @pytest.mark.parametrize("fill", ["0.0", "0"])
