@@ -3,6 +3,7 @@ lines of numbers, which other text formats share."""
 
 from __future__ import annotations
 
+import gzip
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -85,8 +86,9 @@ def _array(
 
 
 def opened(file: Path) -> TextIO:
-    """A file of text, which may begin with a byte order mark."""
-    return open(file, encoding="utf-8-sig", errors="replace")
+    """A file of text, which may begin with a byte order mark, or be compressed."""
+    open_text: Any = gzip.open if file.suffix == ".gz" else open
+    return open_text(file, "rt", encoding="utf-8-sig", errors="replace")
 
 
 def read_header(lines: TextIO, file: Path, objects: tuple[str, ...]) -> tuple[str, str, str]:
@@ -125,8 +127,9 @@ def read_counted(
     file: Path, lines: TextIO, shape: tuple[int, ...], dtype: np.dtype, count: int
 ) -> Entries:
     """As `read_entries`; raises ValueError unless there are `count` entries with coordinates in `shape`."""
-    # a number takes at least two bytes; checked before memory is allocated
-    if 2 * count * (len(shape) + (dtype != np.bool_)) > file.stat().st_size + 1:
+    # a number takes at least two bytes, or by gzip a thousandth of that; checked before memory is allocated
+    most = file.stat().st_size * (1100 if file.suffix == ".gz" else 1)
+    if 2 * count * (len(shape) + (dtype != np.bool_)) > most + 1:
         raise ValueError("it is cut short")
     coordinates, values = read_entries(lines, len(shape), dtype, "%")
     if len(values) != count:

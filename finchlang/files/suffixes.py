@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import zlib
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -18,11 +20,23 @@ from finchlang.files.npy import read_npy, write_npy
 from finchlang.files.tns_ttx import read_tns, read_ttx, write_tns, write_ttx
 from finchlang.tensors.adopt import as_tensor
 
+
+def _compressed(write: Callable[[Any, Any], None], out: Any, tensor: Any) -> None:
+    with gzip.GzipFile("", "wb", fileobj=out, mtime=0) as inner:
+        write(inner, tensor)
+
+
+#: what readers raise for a damaged file
+_DAMAGE = (ValueError, OverflowError, EOFError, TypeError, SyntaxError, TokenError, zlib.error)
+_TEXTS = (
+    (".mtx", read_mtx, write_mtx),
+    (".tns", read_tns, write_tns),
+    (".ttx", read_ttx, write_ttx),
+)
 #: how files are read, and an open file (or a folder) is written, by suffix
 FORMATS: dict[str, tuple[Callable[[Path], Any], Callable[[Any, Any], None]]] = {
-    ".mtx": (read_mtx, write_mtx),
-    ".tns": (read_tns, write_tns),
-    ".ttx": (read_ttx, write_ttx),
+    **{suffix: (read, write) for suffix, read, write in _TEXTS},
+    **{f"{suffix}.gz": (read, partial(_compressed, write)) for suffix, read, write in _TEXTS},
     ".npy": (read_npy, write_npy),
     ".bsp.h5": (read_binsparse, partial(write_binsparse, suffix=".h5")),
     ".bsp.hdf5": (read_binsparse, partial(write_binsparse, suffix=".h5")),
@@ -37,6 +51,7 @@ def fread(path: Any) -> Any:
     field; symmetric and skew-symmetric ones are completed, and repeated entries summed. An array matrix is
     Dense(Dense(...)). `.tns` (FROSTT) and `.ttx` are SparseCOO of all modes, with repeated entries summed.
     `.npy`: a NumPy array. `.bsp.h5`, `.bsp.npz`, `.bsp.zarr` (Binsparse 0.1): the levels in the file.
+    Text files may be compressed: `.mtx.gz`.
     Raises FinchError "I/O", with the path, for a file that is damaged or cannot be read, "type" for complex
     numbers, "resource" for a tensor larger than the memory."""
     file = paths.checked_path(path, FORMATS)
@@ -49,7 +64,7 @@ def fread(path: Any) -> Any:
                 with open(file, "rb"):  # one message for all formats if it cannot be read
                     pass
             return _format(file)[0](file)
-    except (ValueError, OverflowError, EOFError, TypeError, SyntaxError, TokenError) as error:
+    except _DAMAGE as error:
         raise paths.failure("read", path, f"it is damaged: {error}") from None
 
 
