@@ -230,6 +230,7 @@ MEANINGS: dict[tuple[str, int], Meaning] = {
     ("inv", 1): _on_floats(np.reciprocal),
     ("sign", 1): _promoted(np.sign),
     ("isnan", 1): lambda a: np.isnan(a) if a.dtype.kind == "f" else np.bool_(False),
+    **{(name, 1): getattr(np, name) for name in ("isfinite", "isinf")},
     ("abs", 1): lambda a: a if a.dtype.kind == "b" else np.abs(a),
     ("abs2", 1): _promoted(np.square),
     ("iseven", 1): _bits(lambda a: np.bool_(not int(a) % 2)),

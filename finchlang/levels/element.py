@@ -23,7 +23,7 @@ def typed_literal(value: Any, type: types.Type | None = None) -> ast.Literal:
     that is no number, or that `type` cannot hold."""
     if isinstance(value, ast.Literal):
         type, value = type or (types.TYPES[value.type] if value.type else None), value.value
-    own = types.type_of_value(value)
+    own = types.type_of_value(types.paired(value))
     if own is None:
         message = f"a fill value must be a number or a Bool, not {types.foreign(value)}"
         raise FinchError("type", message)

@@ -320,3 +320,11 @@ def chosen(z: Any, a: Expr, b: Expr) -> Expr:
 
 def isnan(a: Expr) -> Expr:
     return const(False) if a.type.kind in _EXACT else op("isnan", a)
+
+
+@maker
+def finite(name: str, a: Expr) -> Expr:
+    """How the size of a number compares (`lt`, `eq`) with infinity."""
+    if a.type.kind in _EXACT:
+        return const(name == "lt")
+    return op(name, op("abs", a), const(math.inf, a.type))

@@ -39,8 +39,6 @@ _WRITTEN = {
     "fabs": "fabs(x) = abs(Float64(x))",
     "fmod": "fmod(a, b) = Float64(a) % Float64(b)",
     "pow": "pow(a, b) = Float64(a) ^ Float64(b)",
-    "isinf": "isinf(x) = abs(x) == Inf",
-    "isfinite": "isfinite(x) = abs(x) < Inf",
     "degrees": "degrees(x) = x * (180.0 / pi)",
     "radians": "radians(x) = x * (pi / 180.0)",
     "square": "square(x) = x * x",
@@ -72,7 +70,7 @@ _UFUNCS = {
     **{f"arc{name}": f"a{name}" for name in ("sin", "cos", "tan", "sinh", "cosh", "tanh")},
 }
 #: the functions of _WRITTEN that are NumPy's of the same name, too
-_SHARED = {"gcd", "fabs", "isinf", "isfinite", "degrees", "radians", "square", "pow"}
+_SHARED = {"gcd", "fabs", "degrees", "radians", "square", "pow"}
 
 
 class Undefined:

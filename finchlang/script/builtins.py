@@ -6,6 +6,7 @@ import math
 import re
 import time
 from collections.abc import Callable
+from copy import deepcopy
 from functools import partial
 from typing import Any
 
@@ -115,6 +116,8 @@ def _of_one_number(name: str, value: int, *args: Any) -> np.ndarray:
 
 BUILTINS.add("zeros", partial(_of_one_number, "zeros", 0))
 BUILTINS.add("ones", partial(_of_one_number, "ones", 1))
+BUILTINS.add("trues", partial(_of_one_number, "trues", 1, types.Bool))
+BUILTINS.add("falses", partial(_of_one_number, "falses", 0, types.Bool))
 
 
 @BUILTINS.add("similar")
@@ -196,6 +199,7 @@ def _fill_value(value: Any) -> Any:
 BUILTINS.add("ndims", lambda A: len(_shape(A)), takes_lazy=True)
 BUILTINS.add("length", lambda A: math.prod(_shape(A)), takes_lazy=True)
 BUILTINS.add("copy", copy_of)
+BUILTINS.add("deepcopy", lambda x: deepcopy(x))
 
 
 BUILTINS.add("dropfills", lambda A: convert(*[make_tensors.tensor_of(A)] * 2))

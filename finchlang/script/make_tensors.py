@@ -197,6 +197,7 @@ def sparse_matrix(*args: Any) -> Any:
     return sparse_of(*args)
 
 
+@FUNCTIONS.add("fspzeros")
 @FUNCTIONS.add("spzeros")
 def empty_sparse(*args: Any) -> Tensor:
     type, sizes = type_and_sizes(args)

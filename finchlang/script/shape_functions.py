@@ -37,7 +37,7 @@ def shape_function(name: str) -> Callable[..., Any]:
 
     def made(*args: Any, dims: Any = None, inner: Any = (), outer: Any = ()) -> Any:
         if name == "repeat" and len(args) == 1 and (inner, outer) != ((), ()):
-            return _repeated(args[0], inner, outer)
+            return _along("tile", _along("repeat", args[0], inner), outer)
         if (inner, outer) != ((), ()):
             raise _other(name, "takes no keyword arguments")
         if dims is not None and name == "cat":
@@ -166,14 +166,14 @@ def _other(name: str, what: str) -> FinchError:
     return FinchError("type", f"`{name}` {what}", hint=f"write `{FUNCTIONS[name].usage}`")
 
 
-def _repeated(value: Any, inner: Any, outer: Any) -> Any:
-    """`repeat(A; inner, outer)` of Julia: counts for the parts, and for the whole, of each dimension."""
-    for name, counts in (("repeat", inner), ("tile", outer)):
-        for mode, count in enumerate(counts if isinstance(counts, tuple) else (counts,), 1):
-            value = FUNCTIONS[name].function(value, mode, count)
+def _along(name: str, value: Any, counts: Any) -> Any:
+    """A shape operator with a count for each dimension, as Julia's `repeat(A; inner)`; or for the first."""
+    for mode, count in enumerate(counts if isinstance(counts, tuple) else (counts,), 1):
+        value = FUNCTIONS[name].function(value, mode, count)
     return value
 
 
 FUNCTIONS = Builtins()
 for _name in OPERATORS:
     FUNCTIONS.add(_name, shape_function(_name))
+FUNCTIONS.add("circshift", lambda A, shifts: _along("roll", A, shifts))

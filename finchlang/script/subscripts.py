@@ -11,7 +11,7 @@ from finchlang.base.errors import FinchError, number_of
 from finchlang.calls.lazy_shape import TensorView
 from finchlang.script import values as data
 from finchlang.script.show import kind_of, other_sizes, show
-from finchlang.syntax.types import Type, can_store, type_of_dtype, type_of_value
+from finchlang.syntax.types import Type, can_store, paired, type_of_dtype, type_of_value
 from finchlang.tensors.adopt import as_tensor, is_scipy
 from finchlang.tensors.array_base import size_text
 from finchlang.tensors.convert import entries_at
@@ -182,13 +182,14 @@ def _of_part(value: Any, shape: tuple[int, ...]) -> str:
 
 
 def _storable(value: Any, element: Type) -> Any:
-    source = type_of_dtype(value.dtype) if isinstance(value, np.ndarray) else type_of_value(value)
+    is_array = isinstance(value, np.ndarray)
+    source = type_of_dtype(value.dtype) if is_array else type_of_value(paired(value))
     if source is None or not can_store(source, element):
         hint = "an array keeps its type of entries: `[1.0, 2.0]` and `zeros(3)` hold fractions"
         is_fraction = source is not None and source.is_float and element.is_integer
         message = f"{kind_of(value)} cannot be stored as {element}"
         raise FinchError("type", message, hint=hint if is_fraction else None)
-    return value if isinstance(value, np.ndarray) else element.wrap(value)
+    return value if is_array else element.wrap(value)
 
 
 def _part(tensor: Any, subscripts: tuple[Any, ...]) -> Any:

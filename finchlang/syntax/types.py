@@ -95,6 +95,11 @@ class Pair(NamedTuple):
         return f"{self.first} => {self.second}"
 
 
+def paired(value: Any) -> Any:
+    """A tuple of two as a pair, which it is where elements are pairs; other values as they are."""
+    return Pair(*value) if type(value) is tuple and len(value) == 2 else value
+
+
 @record(eq=False, slots=True)
 class PairType(Type):
     """The type of a pair `v => k` of numbers, in memory a C struct of the two."""

@@ -20,7 +20,7 @@ from finchlang.base.late import late
 from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.types import Type, named_type
 from finchlang.text.lines import span_of
-from finchlang.text.literals import ASSIGNMENTS, SPELLINGS
+from finchlang.text.literals import ASSIGNMENTS, SPELLINGS, pair
 from finchlang.text.print import pretty
 
 PROTOCOLS = frozenset(("walk", "gallop", "follow"))
@@ -486,6 +486,9 @@ def expression(node: ast.Node, bound: frozenset[str]) -> Any:
             elif not isinstance(op, ast.Variable):
                 op = expression(op, bound)
             return ast.Call(op, args, span=node.span)
+        case ast.Group((_, _) as parts):  # as in Finch.jl
+            finished = tuple(expression(part, bound) for part in parts)
+            return trees.replace(pair(ast.Variable("=>", span=node.span), finished), span=node.span)
         case ast.Extent():
             hint = "a range is the extent of a loop, an argument, or a window `(a:b)(i)`"
             raise syntax_error("a range has no place here", node, hint)

@@ -146,7 +146,8 @@ class Pass:
                 before = "BLANK"
                 yield token.update(type="BLANK", value="")
             kind = self._kind(token, before, following, token.start_pos == previous.end_pos)
-            token = token if kind == token.type else token.update(type=kind)
+            if kind != token.type:  # `x[begin]` is `x[1]`
+                token = token.update(type=kind, value="1" if token.type == "BEGIN" else None)
             is_next = following is not None and following.start_pos == token.end_pos
             if token.type == "PREFIX_PLUS" and following == "+" and is_next:
                 raise Fault("`++` is no operator", token, "write `x += 1`")
@@ -190,8 +191,8 @@ class Pass:
             return "EACH" if kind == "FOR" else "WHERE"
         if token == "where" and token.line == self.laws and before in OPERAND_ENDS:
             return "WHERE"
-        if kind == "END" and self.is_index:
-            return "LAST"
+        if kind in ("END", "BEGIN") and self.is_index:
+            return "LAST" if kind == "END" else "NUMBER"
         if kind == "QUOTE" and adjacent and before in OPERAND_ENDS:
             return "TRANSPOSE"
         if kind == "LPAR" and adjacent and (before in CALLABLE_ENDS or is_sized):
