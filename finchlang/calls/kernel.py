@@ -32,6 +32,7 @@ from finchlang.native.link import load_kernel
 from finchlang.operators.operator_table import node_of
 from finchlang.syntax.nodes import Assign, Call, KernelNode, Literal, Node, Variable
 from finchlang.syntax.traversal import walk
+from finchlang.wrappers.masks import MaskValue, is_bare
 
 if TYPE_CHECKING:
     from finchlang.calls.staging import Staged
@@ -215,6 +216,7 @@ class CallSite:
         #: the names that may be functions of the script
         self.called = substitute.functions_called(nodes)
         self._names = tuple(self.variables)
+        self._masks = [MaskValue(n) if is_bare(n) else None for n in self._names]
         self._infers = bool(substitute.inferring(node.program))
         self._known: list[KernelAtSite] = []  # most recently used first
         #: by the templates of views that its names are bound to: the kernel rewritten for their tensors
@@ -227,10 +229,10 @@ class CallSite:
         formats: Formats = []
         values, is_outermost = environment.values, environment.parent is None
         try:
-            for name in self._names:
+            for name, mask in zip(self._names, self._masks, strict=True):
                 if not is_outermost:
                     values = environment.owner(name).values
-                value = values.get(name)
+                value = values.get(name, mask)
                 argument = args.MAKERS[type(value)](value)
                 found.append(argument)
                 formats.append(argument and argument[args.FORMAT])

@@ -47,6 +47,8 @@ def specialized(
         ast.Variable(name): v.call for name, v in values.items() if isinstance(v, MaskValue)
     }
     program = substitute(node.program, masks) if masks else node.program
+    if called := {ast.Call(mask, ()) for mask in masks.values()}:  # `m()` is `m` for a bare name
+        program = rewrite_bottom_up(lambda n: n.op if n in called else n, program)
     if operations:
         program = rewrite_bottom_up(change, program)
     if fills:

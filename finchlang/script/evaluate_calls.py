@@ -189,7 +189,7 @@ class Calls(Expressions):
                 return level_or_scalar(function.name, function.parameters, tuple(args))
             if isinstance(function, Identity):
                 return identity_matrix(function, *args)
-            if isinstance(function, functions.MaskName):
+            if isinstance(function, (functions.MaskName, MaskValue)):
                 return MaskValue(function.name, tuple(args))
         except functions.PYTHON_FAULTS as error:
             name = getattr(function, "name", "I")

@@ -26,7 +26,7 @@ from finchlang.syntax import nodes as ast, traversal as trees, types
 from finchlang.syntax.user_function import Laws
 from finchlang.tensors.formats import LEVELS
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
-from finchlang.wrappers.masks import MASKS
+from finchlang.wrappers.masks import MASKS, MaskValue, is_bare
 
 
 @dataclass(eq=False, repr=False)
@@ -126,7 +126,7 @@ PREDEFINED: dict[str, Any] = {
     **OPERATORS,
     **types.TYPES,
     **types.ALIASES,
-    **{name: MaskName(name) for name in MASKS},
+    **{name: MaskValue(name) if is_bare(name) else MaskName(name) for name in MASKS},
     **{name: LevelName(name) for name in LEVELS},
     **BUILTINS,
     "I": Identity(),

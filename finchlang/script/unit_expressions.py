@@ -21,6 +21,7 @@ from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.types import PairType, Type, type_of_value
 from finchlang.syntax.user_function import Operation
 from finchlang.tensors.tensor import Scalar
+from finchlang.wrappers.masks import MaskValue
 
 
 class UnitExpressions(UnitTensors):
@@ -82,7 +83,7 @@ class UnitExpressions(UnitTensors):
             case ast.Parametric(_, parameters):
                 return all(self.is_known(p) for p in parameters)
             case ast.Call(op, given):
-                pure, called = (LevelName, MaskName, Operator, Type), None
+                pure, called = (LevelName, MaskName, MaskValue, Operator, Type), None
                 if isinstance(op, ast.Variable) and self.is_known(op):
                     called = self.meaning(op.name, op.span).value
                 is_pure = isinstance(op, ast.Parametric) or isinstance(called, pure)

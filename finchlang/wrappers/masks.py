@@ -136,3 +136,8 @@ _KINDS = (
 MASKS: dict[str, MaskKind] = {
     spelling: kind for kind in _KINDS for spelling in (kind.name, kind.name.lower())
 }
+
+
+def is_bare(name: str) -> bool:
+    """Whether a name is a mask that takes no arguments, and so stands for `name()`."""
+    return name in MASKS and not MASKS[name].parameters
