@@ -269,7 +269,7 @@ def _trace(conversation: Conversation, text: str) -> None:
         return
     session = Session("interpret", output=lambda text: None, observer=observer)
     for name in conversation.session.names():
-        session.environment.set(name, copy_of(conversation.session[name]))
+        session.environment.bind({name: copy_of(conversation.session[name])})
     page(_printed(lambda: session.execute(event.source)))
     chosen.check_ran()
 

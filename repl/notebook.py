@@ -66,7 +66,7 @@ class FinchMagics(Magics):
         last = script.statements[-1:]
         if value is None or value is NOTHING or (last[0].span and is_quiet(last[0].span)):
             return None
-        session.environment.set("ans", value)
+        session.environment.bind({"ans": value})
         return value
 
     def take(self, script: Node) -> None:

@@ -67,7 +67,7 @@ class Conversation:
             assert span is not None
             if value is None or value is NOTHING:
                 continue
-            self.session.environment.set("ans", value)
+            self.session.environment.bind({"ans": value})
             if not is_quiet(span):
                 write(shown(value, *screen()) + "\n")
         if text:

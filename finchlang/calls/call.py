@@ -4,7 +4,7 @@ results or undo them. The tensors of a kernel's own keep their memory from call 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any
 
@@ -22,6 +22,7 @@ from finchlang.calls.arguments import (
     SHAPE,
     START,
     STOP,
+    VALUE,
     Argument,
     Kind,
 )
@@ -66,6 +67,12 @@ def _check_apart(names: str, written: Argument, other: Argument) -> None:
         what = "the same tensor" if is_same else "views of the same memory"
         message = f"{names} are {what}, and the kernel writes it"
         raise FinchError("life cycle", message, None, "copy(...) makes a tensor of its own")
+
+
+def taken_over(made: Iterable[tuple[str, Argument, Memory | None]]) -> dict[str, Any]:
+    """Have the arguments of these names take over their new memory. Gives the objects that replace some."""
+    pairs = [(name, given, given[KIND].commit(given, memory)) for name, given, memory in made]
+    return {name: value for name, given, value in pairs if value is not given[VALUE]}
 
 
 _OWN = Kind()
@@ -261,6 +268,8 @@ class NativeCall:
             if self._kept:
                 buffers, counters = self._kept
                 own.keep(arrays[buffers], outputs[counters])
+            if self._checked:
+                self._native.release()
             return made
         except BaseException:  # KeyboardInterrupt, too
             undoing.undo()
@@ -268,8 +277,6 @@ class NativeCall:
             self._native.release()
             raise
         finally:
-            if self._checked:
-                self._native.release()
             # or it would keep the arguments' arrays alive; no interrupt is raised between this and the
             # taking over of results, as it would be where a function returns
             del undoing.kept[:]

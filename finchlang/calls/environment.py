@@ -75,8 +75,9 @@ class Environment:
         """The value of `name`. Raises KeyError if it has none."""
         return self.owner(name).values[name]
 
-    def set(self, name: str, value: Any) -> None:
-        self.owner(name).values[name] = value
+    def bind(self, found: dict[str, Any]) -> None:
+        for name, value in found.items():
+            self.owner(name).values[name] = value
 
     def names(self) -> Iterator[str]:
         """The names that have a value as seen from here."""

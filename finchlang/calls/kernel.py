@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from finchlang.algebra.program_context import Format
 from finchlang.base.disk_cache import default_cache
 from finchlang.base.errors import FinchError
-from finchlang.base.locks import cached_property
+from finchlang.base.locks import cached_property, wholly
 from finchlang.calls import arguments as args, substitute
 from finchlang.calls.arguments import Argument
 from finchlang.calls.call import (
@@ -22,6 +22,7 @@ from finchlang.calls.call import (
     Values,
     check_outputs,
     handed_out,
+    taken_over,
 )
 from finchlang.calls.compile_cache import CacheEntry, cache_key
 from finchlang.calls.environment import Environment
@@ -123,6 +124,28 @@ class SpecializedKernel:
         self.own.take(found[0], len(self.tensors))
         return found
 
+    def call(
+        self,
+        bind: Callable[[dict[str, Any]], None],
+        engine: str,
+        arguments: Values,
+        numbers: Values,
+        tracer: Tracer | None = None,
+    ) -> Counter[str]:
+        """Run on the arguments by an engine, and have `bind` bind the results by their names. Gives the
+        host's steps. Raises FinchError; all is then as before. An interrupt leaves all as before, or all
+        results taken over and bound."""
+
+        def finish(outcome: Outcome) -> Counter[str]:
+            bind(self._handed(outcome[0], arguments))
+            return outcome[1]
+
+        return wholly(lambda: self.run(engine, arguments, numbers, tracer), finish)
+
+    def _handed(self, made: Made, arguments: Values) -> dict[str, Any]:
+        """Take over the results. Gives the objects that replace arguments."""
+        return taken_over((self.tensors[at], arguments[at], memory) for at, memory in made)
+
     def prepare(self) -> None:
         """Compile the program now."""
         assert self.native_call
@@ -155,21 +178,9 @@ class UnitKernel(SpecializedKernel):
 
         return StagedUnit
 
-    def call(
-        self, engine: str, arguments: Values, numbers: Values, tracer: Tracer | None = None
-    ) -> tuple[dict[str, Any], Counter[str]]:
-        """Run on the arguments by an engine. Gives, by names, the objects that the slots given to it now
-        hold, as far as these were written, those returned, and the numbers that are results; and the host's
-        steps. Raises FinchError; all is then as before."""
-        made, steps = self.run(engine, arguments, numbers, tracer)
-        try:
-            return self._handed(made, arguments), steps
-        except BaseException:  # an interrupt: all results are taken over, or none
-            self._handed(made, arguments)
-            raise
-
     def _handed(self, made: Made, arguments: Values) -> dict[str, Any]:
-        """Take over the results. To do that again changes nothing."""
+        """Take over the results. Gives the objects that the slots given to it now hold, as far as these
+        were written, those returned, and the numbers that are results."""
         found: dict[str, Any] = dict(zip(self.source.results, made.results, strict=True))
         values: dict[int, Any] = {}  # `dict[int, Any]()` takes eight times as long
         homes = made.homes
@@ -356,22 +367,8 @@ class KernelAtSite:
         tensors, numbers = self.given(arguments)
         check_outputs(kernel.tensors, tensors, kernel.written)
         try:
-            made, steps = kernel.run(engine, tensors, numbers, tracer)
+            return kernel.call(environment.bind, engine, tensors, numbers, tracer)
         except FinchError as error:
             if self.usual is None or error.kind != "resource":
                 raise
             return self.usual.run(arguments, environment, engine, tracer)
-        try:
-            self._commit(made, tensors, environment)
-        except BaseException:  # an interrupt: all results are taken over, or none
-            self._commit(made, tensors, environment)
-            raise
-        return steps
-
-    def _commit(self, made: Made, tensors: Values, environment: Environment) -> None:
-        """Take over the results. To do that again changes nothing."""
-        for at, memory in made:
-            argument = tensors[at]
-            value = argument[args.KIND].commit(argument, memory)
-            if value is not argument[args.VALUE]:
-                environment.set(self.kernel.tensors[at], value)

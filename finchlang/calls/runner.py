@@ -11,10 +11,10 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from finchlang.base.errors import Bug, FinchError, Note
-from finchlang.base.locks import keep
+from finchlang.base.locks import keep, wholly
 from finchlang.calls import substitute
 from finchlang.calls.arguments import KIND, NUMBER, VALUE, Argument, describe, memory_of
-from finchlang.calls.call import Values, check_outputs, is_calling, one_call_at_a_time
+from finchlang.calls.call import Values, check_outputs, is_calling, one_call_at_a_time, taken_over
 from finchlang.calls.environment import Environment
 from finchlang.calls.kernel import CallSite, Formats, Given, KernelAtSite, NodeOf, SpecializedKernel
 from finchlang.calls.lazy_shape import Template
@@ -283,21 +283,20 @@ class Runner:
         self._prepare(KernelEvent(unit.source, unit, (arguments, numbers)))
 
     def run_unit(
-        self, unit: UnitKernel, arguments: Values, numbers: Values, is_again: bool
-    ) -> dict[str, Any]:
-        """Run a unit as `UnitKernel.call`; the observer is not told of rounds that are run once more."""
+        self,
+        unit: UnitKernel,
+        arguments: Values,
+        numbers: Values,
+        is_again: bool,
+        bind: Callable[[dict[str, Any]], None],
+    ) -> None:
+        """As `SpecializedKernel.call` of a unit. The observer is not told of rounds that are done again."""
         if self.engine == "native":
-            return unit.call("native", arguments, numbers)[0]
-        found: dict[str, Any] = {}
-
-        def run(tracer: Tracer | None) -> Counter[str]:
-            results, steps = unit.call(self.engine, arguments, numbers, tracer)
-            found.update(results)
-            return steps
-
-        observer = Observer() if is_again else self.observer
-        self._observed(observer, KernelEvent(unit.source, unit), run)
-        return found
+            unit.call(bind, "native", arguments, numbers)
+        else:
+            run = partial(unit.call, bind, self.engine, arguments, numbers)
+            observer = Observer() if is_again else self.observer
+            self._observed(observer, KernelEvent(unit.source, unit), run)
 
     def _meaning(self, now: Situation) -> Meaning:
         site, arguments, formats, environment = now
@@ -331,15 +330,12 @@ class Runner:
         written = [at for at, name in enumerate(tensors) if name in results]
         check_outputs(list(tensors), list(tensors.values()), written)
         # all of them, before one is changed: a format may refuse its values
-        memories: dict[str, Any] = {}
+        made: list[tuple[str, Argument, Any]] = []
         for name, dense in results.items():
-            is_made = name in declared or not tensors[name][KIND].is_undeclared
-            memories[name] = memory_of(dense, tensors[name], stored[name]) if is_made else None
-        for name, memory in memories.items():
-            argument = tensors[name]
-            value = argument[KIND].commit(argument, memory)
-            if value is not argument[VALUE]:
-                environment.set(name, value)
+            given = tensors[name]
+            is_made = name in declared or not given[KIND].is_undeclared
+            made.append((name, given, memory_of(dense, given, stored[name]) if is_made else None))
+        wholly(lambda: made, lambda found: environment.bind(taken_over(found)))
         return yielded(tuple([variable.name for variable in returned]), environment)
 
 

@@ -61,7 +61,7 @@ class Session(Runner):
     ):
         super().__init__(engine, rules, observer, workspaces, checked)
         self.environment = Environment()
-        self.environment.set("ARGS", list(args))
+        self.environment.bind({"ARGS": list(args)})
         self.output = output
         evaluator = self.checker if engine == "check" else Evaluator
         is_staged = staging and engine in UNITS and (observer is None or observer.stages)
@@ -88,7 +88,7 @@ class Session(Runner):
         """Bind a number, a NumPy array, a SciPy matrix, a Tensor or a Scalar, without copying; lists of
         numbers become arrays, None becomes `nothing`, and functions of Python and NumPy become operators.
         Raises FinchError, of kind "syntax" if `name` cannot be a name, "type" for another value."""
-        self.environment.set(check_name(name), from_python(from_callable(value), name))
+        self.environment.bind({check_name(name): from_python(from_callable(value), name)})
 
     def __contains__(self, name: str) -> bool:
         return isinstance(name, str) and self.environment.has(name_of(name))

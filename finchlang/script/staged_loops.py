@@ -432,21 +432,26 @@ class StagedLoops:
         an error is then what it is in the script, and what was done before it stays."""
         kernel, limit, done = variant.kernel, MOST, OVER
         assert kernel is not None
+        results: dict[str, Any] = {}
+
+        def bind(found: dict[str, Any]) -> None:
+            results.update(found)
+            for name in variant.changed:
+                if name.result in found and found.get(name.flag, True):
+                    name.where(environment)[name.name] = found[name.result]
+
         while limit:
             given = variant.given_to(kernel.source, arguments, left, limit)
             try:
-                found = self.runner.run_unit(kernel, *given, limit < MOST)
+                self.runner.run_unit(kernel, *given, limit < MOST, bind)
             except FinchError as error:
                 if error.kind == "interrupted":
                     raise
                 limit = done = error.note[0] if error.note else 0
                 continue
-            for name in variant.changed:
-                if name.result in found and found.get(name.flag, True):
-                    name.where(environment)[name.name] = found[name.result]
-            if variant.leave is not None and found.get(unit_names.RETURNED):
+            if variant.leave is not None and results.get(unit_names.RETURNED):
                 node, tell = variant.leave
-                return Leave(node, tell(found))
+                return Leave(node, tell(results))
             return done
         return 0
 

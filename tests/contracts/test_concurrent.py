@@ -242,16 +242,22 @@ RESULTS += [lambda: Tensor("SparseList(Element(0.0))", START), lambda: sp.coo_ar
 
 
 @pytest.mark.filterwarnings("ignore:Exception ignored")
-@pytest.mark.parametrize("one", range(4))
-def test_an_interrupt_between_two_results(one: int) -> None:
-    """Either both are written, or none is."""
-    session = Session()
-    work = partial(session.run, "@finch for i = _; y[i] += x[i]; z[i] += x[i]; end")
+@pytest.mark.parametrize("one, swaps", [(0, 0), (1, 0), (2, 0), (3, 0), (2, 3), (2, -3)])
+def test_an_interrupt_between_two_results(one: int, swaps: int) -> None:
+    """Either both are written, with their names swapped, or none is; names alone lose none."""
+    session, text = Session(staging=swaps > 0), "@finch for i = _; y[i] += x[i]; z[i] += x[i]; end"
+    text = f"for k = 1:{abs(swaps)}; {text}; y, z = z, y; n += 1 end" if swaps else text
     for after in range(10**4):  # at first it compiles
-        session["y"], session["z"], session["x"] = RESULTS[one](), RESULTS[one - 1](), np.ones(4)
-        is_last = not is_interrupted(work, after or 10**9) and after > 0
+        session["y"], session["z"], session["x"] = (
+            RESULTS[one](),
+            RESULTS[one - (not swaps)](),
+            np.ones(4),
+        )
+        session["n"] = 0
+        is_last = not is_interrupted(partial(session.run, text), after or 10**9) and after > 0
         y, z = (Tensor(session[name]).to_numpy().tolist() for name in "yz")
-        assert y == z and (y[0] == 1 or after and y[0] == 0), (after, y, z)
+        assert y == z and session["y"] is not session["z"], (after, y, z)
+        assert swaps < 0 or (y[0], session["n"]) in [(0, 0), (swaps or 1, swaps)][not after :]
         if is_last:
             break
     assert 50 < after < 9999
