@@ -299,9 +299,9 @@ def _check_density(program: Program, nodes: list[Expression]) -> None:
 
 
 def bytes_of(value: Any) -> int:
-    """The bytes of an operand; a SciPy matrix has those of its parts."""
-    parts = [value] if hasattr(value, "nbytes") else [value.data, value.indices, value.indptr]
-    return sum([part.nbytes for part in parts])
+    """The bytes of an operand; of a SciPy matrix of any format, of its entries and places."""
+    found = getattr(value, "nbytes", None)
+    return value.nnz * (value.dtype.itemsize + 8) if found is None else found
 
 
 def todense(x: Any) -> np.ndarray:

@@ -32,7 +32,7 @@ def _promoted(kinds: tuple[Any, ...]) -> Type:
 
 def promoted(*kinds: Any) -> Type:
     """The common type of types, and of Python numbers by their classes `bool`, `int` and `float`."""
-    first = kinds[0]
+    first = kinds[0] if kinds else None
     if isinstance(first, Type) and all([kind is first for kind in kinds]):
         return first
     return _promoted(kinds)

@@ -39,14 +39,14 @@ transpose = permute_dims  # under NumPy's name
 
 def matrix_transpose(x: Any, /) -> lazy.Array:
     """The last two axes exchanged. Raises ValueError for fewer than two dimensions."""
-    if len(x.shape) < 2:
+    if len(as_expression(x).shape) < 2:
         raise ValueError("a matrix has at least two dimensions")
     return swapaxes(x, -2, -1)
 
 
 def moveaxis(x: Any, source: Any, destination: Any, /) -> lazy.Array:
     """The axes `source` moved to the places `destination`, the others in their order."""
-    order = len(x.shape)
+    order = len(as_expression(x).shape)
     given = source, destination
     sources, places = ([normalized_axis(a, order) for a in listed(axes)] for axes in given)
     if len(sources) != len(places) or len({*sources}) + len({*places}) < 2 * len(sources):
@@ -59,7 +59,7 @@ def moveaxis(x: Any, source: Any, destination: Any, /) -> lazy.Array:
 
 def swapaxes(x: Any, axis1: int, axis2: int, /) -> lazy.Array:
     """Two axes exchanged."""
-    axes = [*range(len(x.shape))]
+    axes = [*range(len(as_expression(x).shape))]
     first, second = normalized_axis(axis1, len(axes)), normalized_axis(axis2, len(axes))
     axes[first], axes[second] = second, first
     return permute_dims(x, axes)

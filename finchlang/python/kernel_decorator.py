@@ -22,6 +22,7 @@ from finchlang.script.checker import free_names
 from finchlang.script.functions import FinchFunction
 from finchlang.syntax import nodes as syntax
 from finchlang.syntax.traversal import block, replace, walk
+from finchlang.syntax.types import foreign
 from finchlang.text.print import pretty
 from finchlang.text.tree_cache import script_of
 
@@ -134,7 +135,7 @@ def kernel(text: Any, /, *, session: Session | None = None) -> Kernel[..., Any]:
     Python file, for a wrong text: now, or when it is called for a fault that depends on formats.
     """
     if isinstance(text, FunctionType):
-        return _decorated(text, sys._getframe(1), session or Session(observer=_Last()))
+        return _decorated(text, sys._getframe(1), _session(session))
     if not isinstance(text, str):
         message = f"a kernel is made of a text or of a function, not of a {type(text).__name__}"
         raise FinchError("type", message)
@@ -145,9 +146,16 @@ def kernel(text: Any, /, *, session: Session | None = None) -> Kernel[..., Any]:
     return _of_text(text, source, session)
 
 
+def _session(given: Session | None) -> Session:
+    if not isinstance(given, Session | None):
+        what = f"a kernel runs in a Session, not in {foreign(given)}"
+        raise FinchError("type", what, hint="`session=None` makes one of its own")
+    return Session(observer=_Last()) if given is None else given
+
+
 def _of_text(text: str, source: Source, session: Session | None = None) -> Kernel[..., Any]:
     """A kernel of a text with its place in a source, in this session or one of its own."""
-    own = session or Session(observer=_Last())
+    own = _session(session)
     script = script_of(source.text, source.name)
     last = script.statements[-1] if script.statements else None
     if isinstance(last, syntax.Function):

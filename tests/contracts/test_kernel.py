@@ -187,6 +187,7 @@ def no_name(A: Any) -> None:
         (lambda: spmv(A, np.ma.array(X, mask=True)), FinchError, "`x` of spmv: a masked array"),
         (lambda: spmv(A, "text"), FinchError, "`x` is a string"),
         (lambda: kernel(5), FinchError, "made of a text or of a function"),  # type: ignore[call-overload]
+        (lambda: kernel("", session=5), FinchError, "in a Session, not in an int"),  # type: ignore[call-overload]
         (lambda: kernel(no_text), FinchError, "has no docstring"),
         (lambda: kernel(of_many), FinchError, r"`\*more` of of_many: a kernel takes each"),
         (lambda: kernel(no_name), FinchError, "`B` is neither a parameter of no_name"),
