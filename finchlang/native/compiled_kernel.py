@@ -55,18 +55,20 @@ free.argtypes, free.restype = [ctypes.c_void_p], None
 
 
 class _Memory:
-    """Memory allocated by a kernel, which begins at `begin`, freed with the last array that uses it."""
+    """Memory allocated by a kernel, which begins at `begin`, freed with the last array that uses it. It is
+    taken from these slots of the kernel: `release` frees the others."""
 
     __slots__ = ("__array_interface__", "begin")
 
-    def __init__(self, address: int, capacity: int, begin: int, dtype: np.dtype):
-        self.begin = begin
+    def __init__(self, slots: Any, at: int, dtype: np.dtype):
         self.__array_interface__ = {
             "version": 3,
-            "data": (address, False),
-            "shape": (capacity,),
+            "data": (slots[at], False),
+            "shape": (slots[at + 1],),
             "typestr": dtype.str,
         }
+        # with no call in between, where an interrupt may come, so that it has one owner
+        self.begin, slots[at + 2] = slots[at + 2], 0
 
     def __del__(self, free=free) -> None:
         if hasattr(self, "begin"):  # or an interrupt came before it was
@@ -123,10 +125,8 @@ class NativeKernel:
         if any(begins):
             for number, begin in enumerate(begins):
                 if begin:
-                    at, dtype = 3 * number, self._dtypes[number]
-                    memory = _Memory(slots[at], slots[at + 1], begin, dtype)
-                    slots[at + 2] = 0  # what is not taken, `release` frees
-                    array = np.asarray(memory)
+                    dtype = self._dtypes[number]
+                    array = np.asarray(_Memory(slots, 3 * number, dtype))
                     found[number] = array.view(dtype) if dtype.names else array
         return found
 

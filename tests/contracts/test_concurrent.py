@@ -219,11 +219,12 @@ def test_an_interrupt_during_a_repeated_call(answer: Callable[[], None]) -> None
 
 def is_interrupted(work: Callable[[], object], after: int) -> bool:
     """Do the work, with an alarm at so many of the places where Python may raise one: as a function begins,
-    and after one of C. Whether it came so far."""
+    and after one of C or an object is made. Whether it came so far."""
 
     def count(frame: Any, event: str, argument: object) -> None:
         nonlocal after
-        if event in ("call", "c_return") and "finchlang" in frame.f_code.co_filename:
+        is_made = event == "return" and frame.f_code.co_name == "__init__"
+        if (is_made or event in ("call", "c_return")) and "finchlang" in frame.f_code.co_filename:
             after -= 1
             if not after:
                 raise Alarm
@@ -243,6 +244,7 @@ RESULTS += [lambda: Tensor("SparseList(Element(0.0))", START), lambda: sp.coo_ar
 
 @pytest.mark.filterwarnings("ignore:Exception ignored")
 @pytest.mark.parametrize("one, swaps", [(0, 0), (1, 0), (2, 0), (3, 0), (2, 3), (2, -3)])
+@isolated
 def test_an_interrupt_between_two_results(one: int, swaps: int) -> None:
     """Either both are written, with their names swapped, or none is; names alone lose none."""
     session, text = Session(staging=swaps > 0), "@finch for i = _; y[i] += x[i]; z[i] += x[i]; end"
