@@ -4,7 +4,6 @@ read."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
 from typing import Any
 
 from finchlang.algebra import index_map
@@ -14,6 +13,7 @@ from finchlang.algebra.expression_types import Names, annotate
 from finchlang.algebra.laws import is_value
 from finchlang.array.cost import Counts, OperandEntries, bits, full_levels, place_counts
 from finchlang.array.inferred_values import Values, stored_of
+from finchlang.base.locks import cached_property
 from finchlang.base.records import record
 from finchlang.levels.element import Element
 from finchlang.levels.level import Level, level_of

@@ -5,10 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 from finchlang.base.errors import FinchError
+from finchlang.base.locks import cached_property
 from finchlang.host import construct as code
 from finchlang.host.interface import Host, bit_length
 from finchlang.host.ir import Buffer, Expr
@@ -47,7 +48,7 @@ class Interleaved(SparseCOO):
             raise FinchError("type", f"Interleaved is over an Element, not over {self.lvl}")
 
     @cached_property
-    def layout(self) -> lay.Layout:  # type: ignore[override]
+    def layout(self) -> lay.Layout:
         """The layout of SparseCOO. The arrays of buckets are unused once it is frozen."""
         modes, value = range(1, self.number + 1), self.element_type
         buckets = [

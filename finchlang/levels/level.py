@@ -11,13 +11,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property, partial
+from functools import partial
 from itertools import takewhile
 from typing import Any, ClassVar
 
 import numpy as np
 
 from finchlang.base.errors import Bug, FinchError, Span
+from finchlang.base.locks import cached_property
 from finchlang.base.records import record
 from finchlang.host.construct import FALSE, ONE, TRUE, ZERO, compare, const
 from finchlang.host.interface import Host

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
+from finchlang.base.locks import cached_property
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay
@@ -26,7 +26,7 @@ class SparseCOO(Coordinates):
     lists_entries = True
 
     @cached_property
-    def layout(self) -> lay.Layout:  # type: ignore[override]
+    def layout(self) -> lay.Layout:
         return (lay.Offsets("ptr", Int64), *self.coordinates)
 
     def append(self, host: Host, fiber: Fiber) -> tuple[Node, Any]:

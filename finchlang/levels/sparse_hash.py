@@ -4,13 +4,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property, partial, reduce
+from functools import partial, reduce
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from finchlang.base.errors import FinchError
+from finchlang.base.locks import cached_property
 from finchlang.host.construct import ZERO, add, cast, compare, const, mul, op, sub
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
@@ -37,7 +38,7 @@ class SparseHash(Coordinates):
     counts_lengths = False  # the table's length is in the array `slots`
 
     @cached_property
-    def layout(self) -> lay.Layout:  # type: ignore[override]
+    def layout(self) -> lay.Layout:
         listing = lay.Offsets("ptr", Int64, while_written=lay.NOTHING), *self.coordinates
         return (
             *(lay.Aside((*listing, lay.ChildPositions("pos", Int64))), lay.Counted("stored")),

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import field, replace
-from functools import cached_property, partial
+from functools import partial
 from threading import get_ident
 from typing import Any
 
 from finchlang.base.errors import Bug, FinchError, Span
+from finchlang.base.locks import cached_property
 from finchlang.base.records import record
 from finchlang.host.construct import TRUE, ZERO, add, compare, const
 from finchlang.host.engine import Machine

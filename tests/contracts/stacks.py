@@ -11,13 +11,13 @@ import random
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import islice, product
 
 import numpy as np
 from every_format import TEXTS, fits, is_format
 from samples import Sampler, mirrored
 
+from finchlang.base.locks import cached_property
 from finchlang.levels.level import Level
 from finchlang.tensors.formats import parse_format
 from finchlang.tensors.tensor import Tensor

@@ -4,10 +4,11 @@ Writes go to a batch of entries, which is sorted and merged when it is full."""
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import partial
 from typing import Any
 
 from finchlang.base.errors import FinchError
+from finchlang.base.locks import cached_property
 from finchlang.host import construct as code
 from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
@@ -70,7 +71,7 @@ class Workspace(Coordinates):
         super().__post_init__()
 
     @cached_property
-    def layout(self) -> lay.Layout:  # type: ignore[override]
+    def layout(self) -> lay.Layout:
         """The listed entries, and the arrays of a batch, which are unused once it is merged."""
         index = self.index if self.index.kind == "int" else Int64
         policies = [POLICIES[name] for name in ((self.policy,) if self.policy else DEFAULTS)]
