@@ -197,14 +197,8 @@ def test_an_interrupt_during_a_repeated_call(answer: Callable[[], None]) -> None
     session = Session()
     session["x"], session["y"] = np.zeros(1000), Tensor("Dense(Element(0.0))", 1000)
     session["n"] = np.array([10])
-    program = """@finch begin
-        y .= 0
-        for t = _, i = _
-            for k = 1:n[t]
-                y[i] += cos(x[i] * k)
-            end
-        end
-    end"""
+    loops = "for t = _, i = _; for k = 1:n[t]; y[i] += cos(x[i] * k) end end"
+    program = f"@finch begin y .= 0; {loops} end"
     for _ in range(9):
         session.run(program)
     session["n"][:] = 10**12
