@@ -16,13 +16,7 @@ from finchlang.native.copy_coordinates import ordered_copies
 from finchlang.native.link import address_finder
 from finchlang.syntax.types import Float64, Int64, PairType, type_of_value
 from finchlang.syntax.user_function import Ranged
-from finchlang.tensors.adopt import (
-    as_tensor,
-    is_scipy,
-    layout_of_array,
-    matrix_format,
-    scipy_class,
-)
+from finchlang.tensors.adopt import as_tensor, is_scipy, layout_of_array, matrix_format, scipy_class
 from finchlang.tensors.memory import Memory
 from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor, body_of, tensor_over
 from finchlang.wrappers.masks import MaskValue

@@ -46,13 +46,7 @@ class _ScopeWalk:
         self.reads: dict[str, Span | None] = {}
         self.updates: dict[str, list[tuple[ast.Node, Span | None]]] = {}
 
-    def scope(
-        self,
-        node: ast.Node,
-        own: Modes,
-        visible: Modes,
-        start: str | None = None,
-    ) -> None:
+    def scope(self, node: ast.Node, own: Modes, visible: Modes, start: str | None = None) -> None:
         """A scope. `own` are the tensors that belong to it already, with their modes; those that it
         declares have the mode `start` before their declaration, or None if they must not be used there."""
         while isinstance(node, ast.Define):  # a `let` that is all of a scope opens none of its own

@@ -15,17 +15,7 @@ from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels import layout as lay
 from finchlang.levels.element import differs
-from finchlang.levels.level import (
-    READ,
-    ByName,
-    Fiber,
-    Found,
-    Given,
-    Level,
-    Sizes,
-    Storage,
-    Within,
-)
+from finchlang.levels.level import READ, ByName, Fiber, Found, Given, Level, Sizes, Storage, Within
 from finchlang.levels.looplets import Lookup, Phase, Run, Sequence, at_point
 from finchlang.levels.numpy_layout import ranges
 from finchlang.levels.write_refused import refused

@@ -105,11 +105,7 @@ def power(type: Type) -> Residual:
 
 
 #: for the operation of many steps: that of one, and that which combines the operands of many into one
-_MANY = {
-    "add_times": ("add", "mul"),
-    "mul_times": ("mul", "fpow"),
-    "div_times": ("fdiv", "fpow"),
-}
+_MANY = {"add_times": ("add", "mul"), "mul_times": ("mul", "fpow"), "div_times": ("fdiv", "fpow")}
 
 
 @cache

@@ -368,11 +368,7 @@ class StagedLoops:
         return None
 
     def compiled(
-        self,
-        loop: StagedLoop,
-        environment: Environment,
-        left: FinchRange | None,
-        step: int | None,
+        self, loop: StagedLoop, environment: Environment, left: FinchRange | None, step: int | None
     ) -> bool:
         """Make a variant for the present values; False if there is none, perhaps not yet."""
         # late: few scripts have loops to be staged

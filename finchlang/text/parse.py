@@ -71,11 +71,7 @@ def _parse(text: str, name: str, start: str) -> Any:
 
 
 def _run(
-    source: Source,
-    text: str,
-    start: str,
-    is_explained: bool = True,
-    tried: tuple[str, ...] = (),
+    source: Source, text: str, start: str, is_explained: bool = True, tried: tuple[str, ...] = ()
 ) -> Any:
     """Parse `text` (the source, or a part of it at its own place) by the rule `start`; `tried` are texts
     that are being mended."""
