@@ -27,13 +27,15 @@ WEIGHED = 120
 class OperandEntries:
     """How an operand is stored: the set of its indices, the expected number of its entries, whether all
     else does nothing (`is_sparse`), its indices as they are stored, the outermost first, empty for one that
-    can be made in any order, and which of them have all places (`dense`)."""
+    can be made in any order, and which of them have all places (`dense`). One that `is_fixed` cannot be
+    copied: in another order it is searched at all places."""
 
     mask: int
     entries: float
     is_sparse: bool
     order: tuple[int, ...] = ()
     dense: int = 0
+    is_fixed: bool = False
     #: the indices stored outside each of them
     outside: dict[int, int] = field(default_factory=dict)
     known: dict[int, float] = field(default_factory=dict)
@@ -47,7 +49,7 @@ class OperandEntries:
     def is_left(self, outer: int, index: int) -> bool:
         """Whether a loop over an index is the first that is not in the order in which it is stored."""
         before = self.outside.get(index)
-        if before is None:
+        if before is None or self.is_fixed:
             return False
         own = outer & self.mask
         return before != own and own in self.outside.values()
@@ -118,6 +120,8 @@ class Counts:
         if isinstance(absent, int):
             operand = self.operands[absent]
             own = indices & operand.mask
+            if operand.is_fixed and own != operand.mask:
+                own = max([part for part in operand.outside.values() if not part & ~own], default=0)
             if not own or absent in self.followed:
                 return 1.0
             return self.distinct(operand, own) / (self.places(own) or 1.0)
@@ -151,6 +155,7 @@ class Counts:
         is_dense = bool(operand.dense & bit)
         if operand.outside.get(index, own) != own:
             is_dense = not own and costs.is_full(self.places(bit), operand.entries)
+            is_dense = is_dense or operand.is_fixed
         if is_dense or not operand.mask & bit:
             return None
         return self.distinct(operand, own | bit) / (self.distinct(operand, own) if own else 1.0)

@@ -66,7 +66,8 @@ def _function(
 
 
 def floats(*given: Any) -> list[Expression]:
-    return [converted(x, floating(x.values.type)) for x in operands(*given)]
+    args = operands(*[float(x) if type(x) is int else x for x in given])
+    return [converted(x, floating(x.values.type)) for x in args]
 
 
 def _truths(*given: Any) -> list[Expression]:

@@ -58,12 +58,13 @@ def levels_at(format: Format, indices: Sequence[Any]) -> list[tuple[Any, Level]]
 @record
 class Read:
     """An access of a tensor: its format, the indices of its modes, how many entries it stores, or is
-    expected to."""
+    expected to; whether it `is_bare`, with no operators around the tensor."""
 
     format: Format
     indices: tuple[Node, ...]
     stored: float
     name: str
+    is_bare: bool = True
 
     def levels(self) -> list[tuple[Node, Level]]:
         """The index of each mode with its level, the outermost first. A mode whose index map has several
@@ -101,10 +102,16 @@ class Read:
         """The format of a copy that is stored in the order of the loops: lists, the outermost mode dense
         where it is full."""
         own = [index for index in order if index in self.own]
+        modes = [loops_of(index)[0] for index in self.indices]
         most = max([self.stored, *[sizes[index] for index in own]])
         kind, leaf = index_type([self], most, is_wide), Element(level_of(self.format).fill)
         level = nest_of([self.is_dense_in(order, sizes, index) for index in own], leaf, kind)
-        return permuted(level, tuple([self.indices.index(index) + 1 for index in reversed(own)]))
+        return permuted(level, tuple([modes.index(index) + 1 for index in reversed(own)]))
+
+    @cached_property
+    def can_be_copied(self) -> bool:
+        """Whether a copy in another order may be read in its place: it has a loop for each mode."""
+        return self.is_bare and self.is_sparse and len(self.own) == len(self.indices)
 
     @property
     def weight(self) -> tuple[int, int]:
@@ -117,12 +124,7 @@ class Read:
         levels = [
             level.is_dense or level.modes == 1 and level.lists_entries for _, level in self.levels()
         ]
-        return (
-            self.is_sparse
-            and not self.is_reshaped
-            and len(self.own) == len(self.indices)
-            and all(levels)
-        )
+        return self.can_be_copied and not self.is_reshaped and all(levels)
 
     @cached_property
     def own(self) -> list[Index]:
@@ -170,7 +172,8 @@ class LoopNest:
         for read in self.reads:
             order = tuple(dict.fromkeys(map(self.indices.index, read.own)))
             dense = bits(k for k in order if read.is_dense_at(self.indices[k]))
-            found.append(OperandEntries(bits(order), read.stored, read.is_sparse, order, dense))
+            parts = bits(order), read.stored, read.is_sparse, order, dense, not read.can_be_copied
+            found.append(OperandEntries(*parts))
         return found
 
     def counts(self, followed: frozenset[int] = frozenset()) -> Counts:

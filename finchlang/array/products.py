@@ -114,8 +114,8 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
 
 def einsum(subscripts: str, /, *arrays: Any) -> Array:
     """The sum of products in NumPy's notation, `einsum("ik,kj->ij", A, B)`; without `->` letters that occur
-    once are kept, sorted. Raises ValueError for a notation that does not fit."""
-    args = operands(*arrays)
+    once are kept, sorted. Sizes of 1 are repeated. Raises ValueError for a notation that does not fit."""
+    args = operands(*arrays) if arrays else []
     text = with_letters(subscripts.replace(" ", ""), [len(arg.shape) for arg in args])
     given, arrow, result = text.partition("->")
     parts = given.split(",")
@@ -132,9 +132,12 @@ def einsum(subscripts: str, /, *arrays: Any) -> Array:
     for part, arg in zip(parts, args, strict=True):
         if len(part) != len(arg.shape):
             raise ValueError(f"einsum: {part!r} is of {len(part)} dimensions, not {len(arg.shape)}")
+        own: dict[str, int] = {}
         for letter, size in zip(part, arg.shape, strict=True):
-            if sizes.setdefault(letter, size) != size:
-                what = f"{letter} has the sizes {sizes[letter]} and {size}"
+            known = sizes.get(letter, 1)
+            if own.setdefault(letter, size) != size or 1 not in (size, known) and size != known:
+                what = f"{letter} has the sizes {max(known, own[letter])} and {size}"
                 raise ValueError(f"einsum {subscripts!r}: {what}")
+            sizes[letter] = size if known == 1 else known  # a size of 1 is repeated
     rest = [letter for letter in letters if letter not in result]
     return _contracted(args, parts, [*result], rest)

@@ -106,7 +106,7 @@ class Lowering:
         self.shapes: dict[str, tuple[Place, ...]] = {}
         self.given: dict[int, Format] = {}  # formats of results, by number
         self.decisions: list[str] = []
-        self.copies: list[tuple[str, Format]] = []
+        self.copies: dict[tuple[str, Format], str] = {}  # names of copies of tensors in formats
         self.types: dict[str, types.Type] = {}  # of numbers and sizes
         self.expected: dict[str, float] = {}  # numbers of entries of tensors
         self.is_counted = False
@@ -131,9 +131,10 @@ class Lowering:
         """An access of a tensor of the kernel, noted for the planner; its fill if out of range."""
         own = tuple([index if is_path(index) else loops_of(index)[0] for index in indices])
         found = accessed(ast.Variable(name), indices)
-        self._loops.reads.append(Read(format, own, stored, name))
+        is_bare = isinstance(found.tensor, ast.Variable)
+        self._loops.reads.append(Read(format, own, stored, name, is_bare))
         self._loops.accesses.append(found)
-        if isinstance(found.tensor, ast.Variable):
+        if is_bare:
             self._loops.covered |= {index for index in indices if isinstance(index, ast.Index)}
         if not any([any(index_map.permissive(index)) for index in indices]):
             return found
@@ -232,14 +233,13 @@ class Lowering:
         found = trees.accesses(value)
         for access in dict.fromkeys(found):
             read = read_at(access)
-            if read is None or not read.is_sparse or len(read.own) < len(access.indices):
-                continue
-            if access.indices != read.indices:  # a slice, or read through an index map
+            if read is None or not read.can_be_copied:
                 continue
             new = access
             if not read.follows(plan.order) and read not in plan.followed:
                 new = self.copied(access, read, plan.order)
-            if read in plan.followed and found.count(access) == 1:
+            is_found = read in plan.followed and found.count(access) == 1
+            if is_found and access.indices == read.indices:
                 looked_up = {i for i in read.own if not read.is_dense_at(i)}
                 follow = ast.Variable("follow")
                 calls = [ast.Call(follow, (i,)) if i in looked_up else i for i in new.indices]
@@ -249,13 +249,15 @@ class Lowering:
 
     def copied(self, access: ast.Access, read: Read, order: tuple[ast.Index, ...]) -> ast.Access:
         """An access of a copy of an operand that is stored in the order of the loops."""
-        name, fill = f"c{len(self.copies)}", level_of(read.format).fill
-        self.copies.append((name, read.copied(order, self._loops.sizes, self.is_wide)))
-        target = ast.Access(ast.Variable(name), access.indices)
-        loops = tuple([(index, ast.Dimensionless()) for index in read.own])
-        body = ast.Assign(target, ast.Variable("initwrite"), access)
-        self._add(name, plain(fill), loops, body)
-        return target
+        key = read.name, read.copied(order, self._loops.sizes, self.is_wide)
+        if key not in self.copies:
+            name = self.copies[key] = f"c{len(self.copies)}"
+            own = tuple([loops_of(index)[0] for index in read.indices])
+            target, source = (ast.Access(t, own) for t in (ast.Variable(name), access.tensor))
+            loops = tuple([(index, ast.Dimensionless()) for index in read.own])
+            body = ast.Assign(target, ast.Variable("initwrite"), source)
+            self._add(name, plain(level_of(read.format).fill), loops, body)
+        return ast.Access(ast.Variable(self.copies[key]), access.indices)
 
     def _add(self, name: str, start: ast.Node, loops: Any, body: ast.Node) -> None:
         """Add the nest that makes a tensor, to one with the same loops that reads the same if there is one:
@@ -294,11 +296,12 @@ class Lowering:
         named = zip(names, numbers, strict=True)
         statements = tuple([statement for nest in self.nests for statement in nest.statements])
         kernel = ast.KernelNode(ast.Block(statements), decisions=decisions)
+        copies = [(name, format) for (_, format), name in self.copies.items()]
         return Program(
             kernel,
             self.steps(kernel) if len(roots) == 1 else ((kernel, {}),),
             *(self.operands, self.numbers, self.sizes),
-            (*self.copies, *self.tensors.values()),
+            (*copies, *self.tensors.values()),
             self.shapes,
             names,
             dense if self.has_sparse else (),
@@ -310,7 +313,7 @@ class Lowering:
         """A kernel for each loop nest, where some are equal but for names: these are compiled once. The
         whole kernel if all are different."""
         names = {*self.operands.values(), *self.numbers.values(), *self.sizes.values()}
-        names |= {name for name, _ in (*self.copies, *self.tensors.values())}
+        names |= {*self.copies.values(), *[name for name, _ in self.tensors.values()]}
         found = []
         for part in self.nests:
             nest = ast.Block(tuple(part.statements))
