@@ -394,11 +394,7 @@ def _compared(options: Namespace, found: Comparison) -> int:
 
 
 def _reduced(
-    options: Namespace,
-    text: str,
-    ways: Sequence[Way],
-    apart: Comparer,
-    chosen: dict[str, Any],
+    options: Namespace, text: str, ways: Sequence[Way], apart: Comparer, chosen: dict[str, Any]
 ) -> None:
     """Print or save what is left of a script on which ways differ, with the stage to blame, for `finch
     replay`."""

@@ -29,14 +29,7 @@ from .guide import Chapters, Guide
 from .live_listing import Enough, GrowingHost, WatchingHost
 from .notes import Notes
 from .sentences import LOOPLETS, by_step, is_nested, sentence
-from .trace_printer import (
-    Part,
-    changed,
-    index_of as coordinate_of,
-    part_of,
-    shown,
-    spans_of,
-)
+from .trace_printer import Part, changed, index_of as coordinate_of, part_of, shown, spans_of
 
 #: the most kernels of a page
 KERNELS = 40

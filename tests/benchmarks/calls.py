@@ -52,11 +52,7 @@ class _Bound:
     """Calls on objects that are bound before each: on so many in `turns`, or else made for it."""
 
     def __init__(
-        self,
-        session: Session,
-        program: str,
-        make: Callable[[], dict[str, Any]],
-        turns: int = 0,
+        self, session: Session, program: str, make: Callable[[], dict[str, Any]], turns: int = 0
     ):
         self.session, self.program, self.make = session, program, make
         self.turns = cycle([make() for _ in range(turns)]) if turns else None

@@ -19,7 +19,7 @@ PROGRAMS = {
 }
 #: a matrix, and the same with its rows moved down by one
 MATRICES = available(
-    *("RMAT 16, seed 1", "RMAT 16, seed 2", "Poisson 2-d", "band 30, seed 2", "bcsstk13", "cora"),
+    *("RMAT 16, seed 1", "RMAT 16, seed 2", "Poisson 2-d", "band 30, seed 2", "bcsstk13", "cora")
 )
 RANDOM = {f"Erdos-Renyi {d}, seed {s}": (d, s) for d in (10, 100) for s in (1, 2)}
 

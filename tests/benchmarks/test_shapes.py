@@ -60,8 +60,7 @@ ROWS = "concat(1, A, B)[i, j]"
 COLUMNS = "concat(2, A, B)[i, j]"
 OPERATIONS = {
     "flatten": Operation(
-        *("collapse(A, 2, 1)[i]", LIST, lambda o: o["A"].reshape(-1)),
-        lambda o: o["A"].reshape(-1),
+        *("collapse(A, 2, 1)[i]", LIST, lambda o: o["A"].reshape(-1)), lambda o: o["A"].reshape(-1)
     ),
     "split to CSR": Operation(
         *("split(v, 1, n)[j, i]", CSR, lambda o: o["v"].reshape(o["A"].shape).tocsr()),
@@ -76,33 +75,28 @@ OPERATIONS = {
         lambda o: sparse.concatenate([o["A"], o["B"]], axis=0),
     ),
     "stack rows, CSR to COO": Operation(
-        *(ROWS, COO, lambda o: sp.vstack([o["A"], o["B"]], format="coo")),
+        *(ROWS, COO, lambda o: sp.vstack([o["A"], o["B"]], format="coo"))
     ),
     "stack rows, COO to CSR": Operation(
-        *(ROWS, CSR, lambda o: sp.vstack([o["A"], o["B"]], format="csr")),
-        coordinates=True,
+        *(ROWS, CSR, lambda o: sp.vstack([o["A"], o["B"]], format="csr")), coordinates=True
     ),
     "stack columns, CSR": Operation(
         *(COLUMNS, CSR, lambda o: sp.hstack([o["A"], o["B"]], format="csr")),
         lambda o: sparse.concatenate([o["A"], o["B"]], axis=1),
     ),
     "stack columns, COO to CSR": Operation(
-        *(COLUMNS, CSR, lambda o: sp.hstack([o["A"], o["B"]], format="csr")),
-        coordinates=True,
+        *(COLUMNS, CSR, lambda o: sp.hstack([o["A"], o["B"]], format="csr")), coordinates=True
     ),
     "rows [:n/2]": Operation(
-        *(HALVES, CSR, lambda o: o["A"][: o["m"]]),
-        lambda o: o["A"][: o["m"]],
+        *(HALVES, CSR, lambda o: o["A"][: o["m"]]), lambda o: o["A"][: o["m"]]
     ),
     "rows [:n/2:2]": Operation(
         *("slice(A, 1, 1:2:m)[i, j]", CSR, lambda o: o["A"][: o["m"] : 2]),
         lambda o: o["A"][: o["m"] : 2],
     ),
-    "rows [:n/2] to COO": Operation(
-        *(HALVES, COO, lambda o: o["A"][: o["m"]].tocoo()),
-    ),
+    "rows [:n/2] to COO": Operation(*(HALVES, COO, lambda o: o["A"][: o["m"]].tocoo())),
     "rows [:n/2:2] to COO": Operation(
-        *("slice(A, 1, 1:2:m)[i, j]", COO, lambda o: o["A"][: o["m"] : 2].tocoo()),
+        *("slice(A, 1, 1:2:m)[i, j]", COO, lambda o: o["A"][: o["m"] : 2].tocoo())
     ),
     "columns [:, :n/2]": Operation(
         *("slice(A, 2, 1:k)[i, j]", CSR, lambda o: o["A"][:, : o["k"]]),

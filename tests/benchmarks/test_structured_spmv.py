@@ -15,7 +15,7 @@ from finchlang import Scalar, Session, SwizzledTensor, Tensor
 
 BAND = available("band 5, seed 1", "band 30, seed 1", "band 100, seed 1", "band 100, seed 2")
 BLOCKS = available(
-    *("hexahedra, seed 1", "hexahedra, seed 2", "blocks of 6, seed 1", "blocks of 6, seed 2"),
+    *("hexahedra, seed 1", "hexahedra, seed 2", "blocks of 6, seed 1", "blocks of 6, seed 2")
 )
 TRIANGLE = available("triangle, seed 1", "triangle, seed 2")
 SYMMETRIC = available(

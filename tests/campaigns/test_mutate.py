@@ -8,14 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.campaigns.mutate import (
-    CHECKOUT,
-    Blamed,
-    Fault,
-    faults,
-    first_test,
-    tried,
-)
+from tests.campaigns.mutate import CHECKOUT, Blamed, Fault, faults, first_test, tried
 
 FAULTS = faults()
 ONE = Fault(

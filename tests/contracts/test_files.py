@@ -288,8 +288,7 @@ print("goes on", flush=True)
 
 
 @pytest.mark.parametrize(
-    "kind, number",
-    [("file", signal.SIGTERM), ("file", signal.SIGKILL), ("folder", signal.SIGTERM)],
+    "kind, number", [("file", signal.SIGTERM), ("file", signal.SIGKILL), ("folder", signal.SIGTERM)]
 )
 def test_a_process_that_is_ended_leaves_nothing_half_done(
     tmp_path: Path, kind: str, number: int

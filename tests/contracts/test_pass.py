@@ -242,11 +242,7 @@ def kernels(draw: Any) -> str:
 
     def assign(bound: tuple[str, ...], target: str) -> str:
         op = {"s": "+=", "B": "+=", "y": "*="}[target]
-        place = {
-            "s": "",
-            "B": f"{index(bound)}, {index(bound)}",
-            "y": index(bound),
-        }[target]
+        place = {"s": "", "B": f"{index(bound)}, {index(bound)}", "y": index(bound)}[target]
         return f"{target}[{place}] {op} {value(bound)}"
 
     def body(bound: tuple[str, ...], fresh: list[str], depth: int) -> str:

@@ -154,8 +154,7 @@ def test_numbers_around_are_those_of_the_call(engine: str) -> None:
 
 
 @finchlang.operator(
-    annihilator={0: 0},
-    cases={(None, 1): lambda x: x, ("x", "x"): lambda x: abs(x)},
+    annihilator={0: 0}, cases={(None, 1): lambda x: x, ("x", "x"): lambda x: abs(x)}
 )
 def part(x, y):
     return x if y == 1 else (abs(x) if x == y else x * y)

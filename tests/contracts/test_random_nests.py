@@ -29,8 +29,7 @@ EXPRESSIONS: dict[str, tuple[int, Callable[..., Any]]] = {
 }
 NAMES = ("a", "b", "c")
 SLOWLY = settings(
-    max_examples=35,
-    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    max_examples=35, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
 )
 
 

@@ -19,12 +19,7 @@ from alarms import Alarm, alarmed, ctrl_c, raise_alarm
 from hypothesis import HealthCheck, Phase, settings, strategies as st
 from hypothesis.stateful import run_state_machine_as_test
 from in_child import in_child
-from sequence_binding import (
-    Binding,
-    seeds,
-    sessions,
-    step,
-)
+from sequence_binding import Binding, seeds, sessions, step
 from sequence_world import (
     DUPLICATES,
     FORMATS,

@@ -76,10 +76,7 @@ def by_cases(node: ast.Node, term: ast.Node, state: State, machine: Machine) -> 
     ), state
 
 
-@rule(
-    "Literal",
-    says="A literal is its own value.",
-)
+@rule("Literal", says="A literal is its own value.")
 def literal(machine: Machine | None, term: ast.Literal, state: State, given: Expr) -> Expr:
     """⟨literal(val), s⟩ → val"""
     type = literal_type(term)
@@ -88,28 +85,19 @@ def literal(machine: Machine | None, term: ast.Literal, state: State, given: Exp
     return const(term.value, type)
 
 
-@rule(
-    "Value",
-    says="The value is known to the host.",
-)
+@rule("Value", says="The value is known to the host.")
 def value(machine: Machine | None, term: ast.Value, state: State, given: Expr) -> Expr:
     """⟨value(ex, type), (e, t, d)⟩ ⇒ ⟨⟨ex, t⟩⟩"""
     return term.expr
 
 
-@rule(
-    "Mode",
-    says="The mode of the tensor is looked up.",
-)
+@rule("Mode", says="The mode of the tensor is looked up.")
 def mode(machine: Machine | None, term: ast.Mode, state: State, given: Expr) -> Expr:
     """⟨mode(tns), (e, t, d)⟩ → e(mode(tns))"""
     return const(ast.MODES.index(resolve(term.tensor, state).mode), types.UInt8)
 
 
-@rule(
-    "Call",
-    says="The arguments have values, and the operator is applied to them.",
-)
+@rule("Call", says="The arguments have values, and the operator is applied to them.")
 def call(machine: Machine | None, term: ast.Call, state: State, given: Expr) -> Expr:
     """⟨args, s⟩ ⇒ vals, ⟨f, s⟩ ⇒ g  ⟹  ⟨call(f, args...), (e, t, d)⟩ → ⟨⟨g(vals...), t⟩⟩
 
@@ -327,11 +315,7 @@ def is_ready(node: ast.Node) -> bool:
 # --------------------------------------------------------------------------------------- rules
 
 
-@rule(
-    "Access",
-    steps=("Access",),
-    says="{access} is read.",
-)
+@rule("Access", steps=("Access",), says="{access} is read.")
 def access(machine: Machine, term: ast.Node, state: State) -> Step | None:
     """e(tns) ↦ tns', e(mode(tns)) ↦ read, ⟨⟨unwrap(tns', read), t⟩⟩ → tns''  ⟹
     ⟨E[access(tns)], s⟩ → ⟨E[tns''], s⟩
@@ -389,10 +373,7 @@ def _is_tensor(node: ast.Node) -> bool:
     return isinstance(node, (ast.Variable, Fiber))
 
 
-@rule(
-    "Variable",
-    says="A name stands for the value that it was given.",
-)
+@rule("Variable", says="A name stands for the value that it was given.")
 def variable(machine: Machine, term: ast.Node, state: State) -> Step | None:
     """⟨variable(name), (e, t, d)⟩ → e(variable(name))
 
@@ -402,10 +383,7 @@ def variable(machine: Machine, term: ast.Node, state: State) -> Step | None:
     return None
 
 
-@rule(
-    "Index",
-    says="An index stands for the place that the loop is at.",
-)
+@rule("Index", says="An index stands for the place that the loop is at.")
 def index(machine: Machine, term: ast.Node, state: State) -> Step | None:
     """⟨index(name), (e, t, d)⟩ → e(index(name))
 

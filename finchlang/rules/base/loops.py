@@ -28,10 +28,7 @@ from finchlang.wrappers.masks import Mask
 from finchlang.wrappers.wrappers import capture
 
 
-@rule(
-    "Extent",
-    says="The loop over {index} runs over {region}.",
-)
+@rule("Extent", says="The loop over {index} runs over {region}.")
 def extent(machine: Machine, term: ast.Node, state: State) -> Step | None:
     """⟨a, s⟩ ⇒ a', ⟨b, s⟩ ⇒ b'  ⟹  ⟨loop(i, extent(a, b), body), s⟩ → ⟨loop(i, extent(a', b'), body), s⟩
 
@@ -98,11 +95,7 @@ def switch(machine: Machine, E: context.Context, state: State) -> Step:
     return machine.branch(found.condition, true, false)
 
 
-@rule(
-    "Lookup",
-    steps=("Lookup",),
-    says="{access} is reached directly: its element is {is}.",
-)
+@rule("Lookup", steps=("Lookup",), says="{access} is reached directly: its element is {is}.")
 def lookup(machine: Machine, term: ast.Node, state: State) -> Step | None:
     """e(i) = i', ⟨⟨seek(i'), t⟩⟩ → t'  ⟹
     ⟨E[access(lookup(seek, body), j..., i)], (e, t, d)⟩ → ⟨E[access(body(i'), j...)], (e, t', d)⟩
@@ -121,10 +114,7 @@ def lookup(machine: Machine, term: ast.Node, state: State) -> Step | None:
 
 
 @context.looplet_rule(
-    "Choice",
-    lp.Choice,
-    steps=("Choice",),
-    says="{access} has several cases; here it is {is}.",
+    "Choice", lp.Choice, steps=("Choice",), says="{access} has several cases; here it is {is}."
 )
 def choice(machine: Machine, E: context.Context, state: State) -> Step:
     """⟨⟨c, t⟩⟩ ⇒ true   ⟹  ⟨E[access(choice((c, x), y), i...)], s⟩ → ⟨E[access(x, i...)], s⟩
@@ -335,11 +325,7 @@ def _check_range(
     fail_unless(state.host, inside, "bounds", message, values, site.span or term.span)
 
 
-@rule(
-    "Loop",
-    steps=("Loop",),
-    says="The loop over {index} stays a loop; its body is next.",
-)
+@rule("Loop", steps=("Loop",), says="The loop over {index} stays a loop; its body is next.")
 def loop(machine: Machine, term: ast.Node, state: State) -> Step | None:
     """⟨loop(i, extent(a, b), body), s⟩ →
     ⟨block(define(i, a, body), sieve(a < b, loop(i, extent(a + 1, b), body))), s⟩

@@ -57,11 +57,7 @@ def run(machine: Machine, E: context.Context, state: State) -> Step:
 
 
 @context.looplet_rule(
-    "Spike",
-    Spike,
-    in_loop=True,
-    steps=("Spike",),
-    says="{access} is {was}. {case}.",
+    "Spike", Spike, in_loop=True, steps=("Spike",), says="{access} is {was}. {case}."
 )
 def spike(machine: Machine, E: context.Context, state: State) -> Step:
     """A spike is a run, then a single value at its end:

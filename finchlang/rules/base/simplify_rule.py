@@ -18,11 +18,7 @@ from finchlang.rules.base.statements import is_refill
 from finchlang.syntax import nodes as ast, traversal as trees
 
 
-@rule(
-    "Simplify",
-    steps=("Simplify",),
-    says="{change} ({law}).",
-)
+@rule("Simplify", steps=("Simplify",), says="{change} ({law}).")
 def simplify_rule(machine: Machine, term: ast.Node, state: State) -> Step | None:
     """⟨node, algebra⟩ → node'  ⟹  ⟨E[node], s⟩ → ⟨E[node'], s⟩
 

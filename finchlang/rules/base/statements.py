@@ -18,11 +18,7 @@ from finchlang.rules.base.state import State, expect_declared, expect_mode
 from finchlang.syntax import nodes as ast, traversal as trees, types
 
 
-@rule(
-    "Block",
-    steps=("Block",),
-    says="That statement is done; what follows is next.",
-)
+@rule("Block", steps=("Block",), says="That statement is done; what follows is next.")
 def block(machine: Machine, term: ast.Node, state: State) -> Step | None:
     """⟨body, s⟩ → s'  ⟹  ⟨block(body, tail...), s⟩ → ⟨block(tail...), s'⟩
 
@@ -54,10 +50,7 @@ def _within(statement: ast.Node, state: State) -> State:
     return state if isinstance(statement, _OF_THE_SCOPE) else state.inside()
 
 
-@rule(
-    "Define",
-    says="The name {name} gets its value; sizes that have to agree are compared.",
-)
+@rule("Define", says="The name {name} gets its value; sizes that have to agree are compared.")
 def define(machine: Machine, term: ast.Node, state: State) -> Step | None:
     """⟨val, s⟩ → val', var ∉ d  ⟹  ⟨define(var, val, body), (e, t, d)⟩ → ⟨body, (e[var ↦ val'], t, {})⟩
 
@@ -124,10 +117,7 @@ def sieve(machine: Machine, term: ast.Node, state: State) -> Step | None:
     return machine.branch(holds, true, Arm("SieveFalse", term, ast.EMPTY, state))
 
 
-@rule(
-    "Assign",
-    says="{statement} is done: the result is stored.",
-)
+@rule("Assign", says="{statement} is done: the result is stored.")
 def assign(machine: Machine, term: ast.Node, state: State) -> Step | None:
     """e(tns) = tns', e(mode(tns)) = update, ⟨op, s⟩ → op', ⟨rhs, s⟩ → rhs'  ⟹
     ⟨assign(access(tns), op, rhs), s⟩ → ⟨⟨unwrap(tns', update, op', rhs'), t⟩⟩
@@ -166,10 +156,7 @@ def write(host: Host, fiber: Fiber, value: ir.Expr, term: ast.Assign) -> None:
     fiber.level.write(host, fiber, host.let(code.cast(value, target)))
 
 
-@rule(
-    "Declare",
-    says="{tensor} is set to its start value, and may be updated from here.",
-)
+@rule("Declare", says="{tensor} is set to its start value, and may be updated from here.")
 def declare(machine: Machine, term: ast.Node, state: State) -> Step | None:
     """e(mode(tns)) = read, ⟨init, s⟩ ⇒ init', ⟨dims_i, s⟩ ⇒ dims'_i,
     ⟨⟨declare(tns', init', dims'...), t⟩⟩ → t'  ⟹
@@ -268,10 +255,7 @@ def _changeable(name: ast.Variable, mode: str, term: ast.Node, state: State) -> 
     return fiber
 
 
-@rule(
-    "Freeze",
-    says="{tensor} is complete, and may be read from here.",
-)
+@rule("Freeze", says="{tensor} is complete, and may be read from here.")
 def freeze(machine: Machine, term: ast.Node, state: State) -> Step | None:
     """e(mode(tns)) = update, tns ∈ d, e(tns) = tns'  ⟹
     ⟨freeze(tns), s⟩ → (e[mode(tns) ↦ read], ⟨⟨freeze(tns'), t⟩⟩, d)"""
@@ -282,10 +266,7 @@ def freeze(machine: Machine, term: ast.Node, state: State) -> Step | None:
     return ast.EMPTY, state.with_tensors({term.tensor.name: replace(fiber, mode=READ)})
 
 
-@rule(
-    "Thaw",
-    says="{tensor} may be updated again from here.",
-)
+@rule("Thaw", says="{tensor} may be updated again from here.")
 def thaw(machine: Machine, term: ast.Node, state: State) -> Step | None:
     """e(mode(tns)) = read, tns ∈ d, e(tns) = tns'  ⟹
     ⟨thaw(tns), s⟩ → (e[mode(tns) ↦ update], ⟨⟨thaw(tns'), t⟩⟩, d)"""

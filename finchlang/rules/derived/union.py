@@ -17,11 +17,7 @@ from finchlang.rules.base.loops import accept_run, lookup, loop, unfurl, unfurla
 from finchlang.rules.base.state import State
 from finchlang.rules.derived.operand_choice import gives_tensors
 from finchlang.rules.derived.union_at_a_point import Point
-from finchlang.rules.derived.union_over_a_region import (
-    Region,
-    as_lookup,
-    is_of_runs_and_lookups,
-)
+from finchlang.rules.derived.union_over_a_region import Region, as_lookup, is_of_runs_and_lookups
 from finchlang.syntax import traversal as trees
 from finchlang.syntax.nodes import EMPTY, Access, Assign, Block, Literal, Loop, Node
 from finchlang.wrappers.masks import Mask
