@@ -66,10 +66,10 @@ class _Nodes:
             return number
         part = node.static
         if isinstance(node, Leaf):
-            operand, dtype = node.value, node.values.type.dtype
-            kind = operand.dtype.type  # of an unsigned long long not that of uint64
-            is_same = kind is dtype.type or np.dtype(kind) == dtype
-            if operand.shape != node.shape or not is_same:
+            operand, kind = node.value, node.value.dtype.type
+            if operand.shape != node.shape or not (
+                kind is node.kind or np.dtype(kind) == node.values.type.dtype
+            ):
                 was = f"an operand was an array of {node.values.type.dtype} {node.shape}"
                 now = f"is one of {operand.dtype} {operand.shape} now"
                 raise ValueError(f"{was} when it was used, and {now}")
@@ -90,9 +90,9 @@ class _Nodes:
 def _magnitudes(nodes: list[Expression]) -> list[int]:
     """Sizes, and numbers of entries of operands, rounded to powers of 2, where plans are made again: index
     types hold all numbers below one."""
-    sizes = [size for node in nodes for size in node.shape]
-    sizes += [int(entries_of(node.value)) for node in nodes if isinstance(node, Leaf)]
-    return [size.bit_length() for size in sizes]
+    found = [size.bit_length() for node in nodes for size in node.shape]
+    counts = [int(entries_of(node.value)) for node in nodes if isinstance(node, Leaf)]
+    return found + [count.bit_length() for count in counts]
 
 
 def _program(
@@ -134,8 +134,10 @@ def _program(
 
 def _bound(program: Program, nodes: list[Expression]) -> dict[str, Any]:
     values: dict[str, Any] = {name: nodes[n].value for n, name in program.operands.items()}  # type: ignore
-    values |= {name: nodes[n].numbers[k] for (n, k), name in program.numbers.items()}
-    values |= {name: nodes[n].shape[k] for (n, k), name in program.sizes.items()}
+    for (n, k), name in program.numbers.items():
+        values[name] = nodes[n].numbers[k]
+    for (n, k), name in program.sizes.items():
+        values[name] = nodes[n].shape[k]
     for name, format in program.tensors:
         shape = tuple([nodes[n].shape[k] for n, k in program.shapes.get(name, ())])
         values[name] = new_tensor(format, program.rooms.get(name), shape)
@@ -229,12 +231,14 @@ def _computed(
     if outs is None and not is_dense:
         _check_density(program, found.nodes)
     values = _bound(program, found.nodes)
-    given = () if outs is None else zip(program.results, outs, strict=True)
-    values |= {name: out for name, out in given if out is not None}
+    if outs is not None:
+        pairs = zip(program.results, outs, strict=True)
+        values |= {name: out for name, out in pairs if out is not None}
     for kernel, names in program.steps:
         own = {name: values[one] for name, one in names.items()} if names else values
         run_kernel(kernel, own)
-        values |= {one: own[name] for name, one in names.items()}
+        if names:
+            values |= {one: own[name] for name, one in names.items()}
     if outs is None:
         _remember(program, values)
     return [_with_fill(values[name], program.fills.get(name)) for name in program.results]

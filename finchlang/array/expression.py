@@ -60,7 +60,7 @@ class Leaf(Expression):
     """An operand: a tensor, a scalar, a NumPy array or a SciPy matrix, which is read in its own memory."""
 
     def __init__(self, value: Any, stored: inferred_values.StoredValues):
-        self.value, self.static = value, stored
+        self.value, self.static, self.kind = value, stored, value.dtype.type
         self.shape, self.values, self.args = value.shape, stored.values, ()
 
     def lower(self, to: Any, indices: tuple[Node, ...]) -> Node:

@@ -24,9 +24,9 @@ def _leaf_of_tensor(value: Any) -> Expression:
 def _leaf_of_array(value: np.ndarray) -> Expression:
     if isinstance(value, np.ma.MaskedArray):
         raise TypeError("a masked array is no array here: what is masked has no value")
-    type_of(value.dtype)
+    own = type_of(value.dtype)
     if value.ndim == 0:
-        return NumberOperand(value[()], type_of(value.dtype))
+        return NumberOperand(value[()], own)
     return Leaf(value, stored_of(layout_of_array(value.dtype, value.shape, value.strides)[0]))
 
 
@@ -63,8 +63,9 @@ def as_expression(value: Any) -> Expression:
 def expression_of(value: Any) -> Expression | None:
     """As `as_expression`, but None for a value that is no array and no number. Raises TypeError for an
     element type that there is not."""
-    kinds = (kind for kind in _MAKERS if isinstance(value, kind))
-    make = _MAKERS.get(type(value)) or _MAKERS.get(next(kinds, type(None)))
+    make = _MAKERS.get(type(value))
+    if make is None:
+        make = next((make for kind, make in _MAKERS.items() if isinstance(value, kind)), None)
     if make is not None:
         try:
             return make(value)

@@ -16,7 +16,11 @@ from finchlang.syntax.types import Float64, PairType, Type, type_of_dtype
 
 def type_of(dtype: Any) -> Type:
     """The element type of a dtype of NumPy, in any byte order. Raises TypeError if there is none."""
-    given = np.dtype(dtype)
+    return _type_of(np.dtype(dtype))
+
+
+@lru_cache(256)
+def _type_of(given: np.dtype) -> Type:
     found = type_of_dtype(given.newbyteorder("="))
     if found is None or isinstance(found, PairType):
         raise TypeError(f"there are no arrays of {given} here: Bool, integers, float32 and float64")

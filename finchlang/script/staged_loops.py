@@ -46,7 +46,6 @@ PATIENCE = 6
 #: all rounds of a loop, and so many that there are never more
 OVER, MOST = -1, 2**63 - 1
 
-_OWNER = itemgetter(args.OWNER)
 #: gives a value by what a unit gave back (`UnitKernel.call`)
 Telling = Callable[[dict[str, Any]], Any]
 
@@ -71,7 +70,7 @@ class Variant:
 
     def arguments(self, environment: Environment) -> list[Any] | None:
         """What the names of the unit are bound to now; None if it is for others."""
-        if self.unbound and not environment.outermost.keys().isdisjoint(self.unbound):
+        if not environment.outermost.keys().isdisjoint(self.unbound):
             return None
         for values, name, value in self.uses:
             if values.get(name) is not value:
@@ -84,14 +83,9 @@ class Variant:
                 or not meaning.is_same(type(meaning)(value))
             ):
                 return None
-        found, formats, makers = list[Any](), list[Any](), args.MAKERS
-        for given in self.taken:
-            value = given.where(environment).get(given.name)
-            argument = makers[type(value)](value)
-            if argument is None:
-                return None
-            found.append(argument)
-            formats.append(argument[args.FORMAT])
+        bound = [given.where(environment).get(given.name) for given in self.taken]
+        found = [args.MAKERS[type(value)](value) for value in bound]
+        formats = [argument[args.FORMAT] for argument in found if argument is not None]
         if formats != self.formats:
             return None
         self.formats = formats  # identical objects compare fastest at the next call
@@ -105,7 +99,7 @@ class Variant:
         if left is not None:
             own += left[0], left[len(left) - 1], *([left.step] if self.step is None else [])
         count = len(unit.tensors)
-        own += map(_OWNER, arguments[count:])
+        own += [argument[args.OWNER] for argument in arguments[count:]]
         return arguments[:count], own
 
     def take(self, names: unit_names.UnitNames) -> None:
