@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import cache, partial, reduce
+from itertools import zip_longest
 from math import factorial, inf, nan
 
 from finchlang.base.records import record
@@ -85,19 +86,21 @@ def polynomial(x: Expr, coefficients: Sequence[Fraction]) -> Expr:
     return reduce(lambda value, c: muladd(value, x, c), reversed(coefficients))  # type: ignore
 
 
-def _shorter(series: Sequence[Fraction], top: Fraction, count: int) -> list[Fraction]:
-    """The first `count` coefficients of a series, changed so that on [0, top] it is as near as all of them:
-    multiples of Chebyshev's polynomials take away the last one at a time (economisation)."""
-    found = [c * top**j for j, c in enumerate(series)]
+def _shorter(
+    series: Sequence[Fraction], low: Fraction, top: Fraction, count: int
+) -> list[Fraction]:
+    """The first `count` coefficients of a series, changed so that on [low, top] it is as near as all of
+    them: multiples of Chebyshev's polynomials take away the last one at a time (economisation)."""
+    found, zero, middle = [*series], Fraction(0), (low + top) / 2
     while len(found) > count:
-        n = len(found) - 1
-        chebyshev = [
-            Fraction(n * (-4) ** j * factorial(n + j - 1), factorial(n - j) * factorial(2 * j))
-            for j in range(n + 1)
-        ]
+        before, chebyshev = [Fraction(1)], [-2 * middle / (top - low), 2 / (top - low)]
+        for _ in range(len(found) - 2):  # T(n + 1) = 2 t T(n) - T(n - 1)
+            scaled = [4 * c / (top - low) for c in chebyshev]
+            rows = zip_longest([zero, *scaled], scaled, before, fillvalue=zero)
+            before, chebyshev = chebyshev, [a - middle * b - c for a, b, c in rows]
         factor = found[-1] / chebyshev[-1]
         found = [c - factor * t for c, t in zip(found[:-1], chebyshev, strict=False)]
-    return [c / top**j for j, c in enumerate(found)]
+    return found
 
 
 def _between(x: Expr, low: float, high: float, k: FloatKind) -> Expr:
@@ -121,9 +124,9 @@ def _reduced(x: Expr, k: FloatKind, rest: Expr | None = None) -> tuple[Expr, Exp
     minus = op("neg", n)
     r = muladd(minus, low, muladd(minus, high, x))
     r = r if rest is None else add(r, rest)
-    degree = 13 if k.fraction == 52 else 7
-    series = polynomial(r, [Fraction(1, factorial(j)) for j in range(2, degree + 1)])
-    return bits, muladd(mul(r, r), series, r)
+    taylor = [Fraction(1, factorial(j)) for j in range(2, 15)]
+    short = _shorter(taylor, -LN2 / 2, LN2 / 2, 11 if k.fraction == 52 else 5)
+    return bits, muladd(mul(r, r), polynomial(r, short), r)
 
 
 def _ends(k: FloatKind) -> tuple[float, float]:
@@ -149,31 +152,31 @@ def _small(x: Expr, otherwise: Expr, k: FloatKind) -> Expr:
     return select(op("lt", op("abs", x), least), x, otherwise)
 
 
-def _expm1(x: Expr, k: FloatKind) -> Expr:
-    n, less = _reduced(_between(x, -float(k.fraction), (k.bias + 1.4) * 0.69315, k), k)
+def _half_of_expm1(x: Expr, k: FloatKind) -> Expr:
+    n, less = _reduced(x, k)
     half = k.power_of_two(op("add", n, k.bias - 1))  # 2^n itself may be too large
-    found = muladd(half, less, sub(half, 0.5))
-    return add(found, found)
+    return muladd(half, less, sub(half, 0.5))
 
 
 def expm1(k: FloatKind, x: Expr) -> Expr:
-    return _small(x, _expm1(x, k), k)
+    half = _half_of_expm1(_between(x, -float(k.fraction), (k.bias + 1.4) * 0.69315, k), k)
+    return _small(x, add(half, half), k)
 
 
 def tanh(k: FloatKind, x: Expr) -> Expr:
     """(1 - e^-2x) / (1 + e^-2x) for x >= 0."""
-    less = _expm1(mul(op("abs", x), -2), k)
-    return _small(x, op("copysign", div(less, add(less, 2)), x), k)
+    minus, low = mul(op("abs", x), -2), -float(k.fraction)
+    half = _half_of_expm1(select(op("lt", minus, low), low, minus), k)
+    return op("copysign", div(half, add(half, 1)), x)
 
 
 def _divided(x: Expr, k: FloatKind) -> tuple[Expr, Expr]:
     """(k + bias, m) where x > 0 is 2^k * m, and m is from sqrt(1/2) to sqrt(2); k + bias as bits."""
-    bits = k.bits_of(x)
-    root = int(0.5**0.5 * 2.0 ** (k.fraction + 1)) - 2**k.fraction  # the fraction of sqrt(1/2)
-    up = 2**k.fraction - root  # what is added to carry into the exponent from sqrt(2) on
-    exponent = op("shr", op("add", bits, up), k.fraction)
-    less = op("sub", exponent, k.bias)
-    return exponent, k.of(op("sub", bits, op("shl", less, k.fraction)))
+    one = 2**k.fraction
+    root = int(0.5**0.5 * 2 * one) - one  # the fraction of sqrt(1/2)
+    moved = op("add", k.bits_of(x), one - root)  # carries into the exponent from sqrt(2) on
+    m = op("add", op("and", moved, one - 1), (k.bias - 1) * one + root)
+    return op("shr", moved, k.fraction), k.of(m)
 
 
 def _whole(bits: Expr, bias: float, k: FloatKind) -> Expr:
@@ -190,17 +193,16 @@ def _normal(x: Expr, k: FloatKind) -> tuple[Expr, Expr]:
 
 
 def _log(m: Expr, exponent: Expr, error: Expr | None, k: FloatKind) -> Expr:
-    """ln(m) + exponent * ln 2 + error, with ln(1 + f) = f - f^2/2 + s (f^2/2 + R(s^2)), s = f / (2 + f)."""
+    """ln(m) + exponent * ln 2 + error, with ln(1 + f) = f - s (f - R(s^2)), s = f / (2 + f)."""
     high, low = k.ln_2
     f = sub(m, 1)
     s = div(f, add(f, 2))
-    z, half = mul(s, s), mul(mul(f, f), 0.5)
+    z = mul(s, s)
     taylor = [Fraction(2, 2 * j + 3) for j in range(12)]
-    short = _shorter(taylor, Fraction(295, 10_000), 7 if k.fraction == 52 else 3)
-    series = polynomial(z, short)
-    rest = muladd(s, muladd(z, series, half), mul(exponent, low))
-    rest = rest if error is None else add(rest, error)
-    return muladd(exponent, high, sub(f, sub(half, rest)))
+    short = _shorter(taylor, Fraction(0), Fraction(295, 10_000), 7 if k.fraction == 52 else 3)
+    below = muladd(op("neg", z), polynomial(z, short), f)
+    rest = mul(exponent, low) if error is None else muladd(exponent, low, error)
+    return muladd(exponent, high, sub(f, muladd(s, below, op("neg", rest))))
 
 
 def _where_positive(u: Expr, found: Expr, k: FloatKind) -> Expr:
