@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import struct
 from collections.abc import Callable
 from typing import Any
 
@@ -91,7 +92,7 @@ class NativeKernel:
         self._code = code  # keeps the machine code in memory
         self._inputs, self._outputs = words(layout.inputs), words(layout.outputs)
         self._at = 8 * layout.first_input, 8 * layout.first_output
-        self._begins = slice(2, layout.first_input, 3)
+        self._begins = struct.Struct("=" + "16xq" * len(layout.buffers))
         self._dtypes = [type.dtype for type in layout.buffers]
 
     def call(self, arrays: list[np.ndarray], inputs: list[Any]) -> list[Any]:
@@ -120,7 +121,7 @@ class NativeKernel:
 
     def grown(self) -> dict[int, np.ndarray]:
         """The memory that the last call allocated, by numbers of buffers; it can be taken only once."""
-        slots, begins = self.slots, self.slots[self._begins]
+        slots, begins = self.slots, self._begins.unpack_from(self.slots)
         found: dict[int, np.ndarray] = {}
         if any(begins):
             for number, begin in enumerate(begins):

@@ -150,7 +150,7 @@ class Evaluator(Calls):
 
         def let_each(env: Environment) -> Any:
             def assign_each(found: Any) -> Any:
-                values = list(data.entries(found))
+                values = found if type(found) is tuple else list(data.entries(found))
                 if len(values) < len(assignments):
                     message = f"{len(values)} values are assigned to {len(assignments)} names"
                     raise FinchError("type", message)
