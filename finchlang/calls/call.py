@@ -71,8 +71,12 @@ def _check_apart(names: str, written: Argument, other: Argument) -> None:
 
 def taken_over(made: Iterable[tuple[str, Argument, Memory | None]]) -> dict[str, Any]:
     """Have the arguments of these names take over their new memory. Gives the objects that replace some."""
-    pairs = [(name, given, given[KIND].commit(given, memory)) for name, given, memory in made]
-    return {name: value for name, given, value in pairs if value is not given[VALUE]}
+    found = {}
+    for name, given, memory in made:
+        value = given[KIND].commit(given, memory)
+        if value is not given[VALUE]:
+            found[name] = value
+    return found
 
 
 _OWN = Kind()

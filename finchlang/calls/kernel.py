@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from finchlang.algebra.program_context import Format
 from finchlang.base.disk_cache import default_cache
 from finchlang.base.errors import FinchError
-from finchlang.base.locks import cached_property, wholly
+from finchlang.base.locks import cached_property
 from finchlang.calls import arguments as args, substitute
 from finchlang.calls.arguments import Argument
 from finchlang.calls.call import (
@@ -135,12 +135,13 @@ class SpecializedKernel:
         """Run on the arguments by an engine, and have `bind` bind the results by their names. Gives the
         host's steps. Raises FinchError; all is then as before. An interrupt leaves all as before, or all
         results taken over and bound."""
-
-        def finish(outcome: Outcome) -> Counter[str]:
-            bind(self._handed(outcome[0], arguments))
-            return outcome[1]
-
-        return wholly(lambda: self.run(engine, arguments, numbers, tracer), finish)
+        made, steps = self.run(engine, arguments, numbers, tracer)
+        try:  # as `wholly`, without functions made for it
+            bind(self._handed(made, arguments))
+        except BaseException:
+            bind(self._handed(made, arguments))
+            raise
+        return steps
 
     def _handed(self, made: Made, arguments: Values) -> dict[str, Any]:
         """Take over the results. Gives the objects that replace arguments."""

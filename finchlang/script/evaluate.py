@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from finchlang.base.errors import FinchError, Span
-from finchlang.base.locks import keep, wholly
+from finchlang.base.locks import keep
 from finchlang.base.paths import read_script
 from finchlang.calls.environment import OUTERMOST, Environment, Scope, assigned_names
 from finchlang.calls.runner import Runner
@@ -148,18 +148,23 @@ class Evaluator(Calls):
 
         are_names = {*map(type, node.targets)} == {ast.Variable}
 
-        def let_each(env: Environment) -> Any:
-            def assign_each(found: Any) -> Any:
-                values = found if type(found) is tuple else list(data.entries(found))
-                if len(values) < len(assignments):
-                    message = f"{len(values)} values are assigned to {len(assignments)} names"
-                    raise FinchError("type", message)
-                for assign, one in zip(assignments, values, strict=False):
-                    assign(env, one)
-                return found
+        def assign_each(env: Environment, found: Any) -> Any:
+            values = found if type(found) is tuple else list(data.entries(found))
+            if len(values) < len(assignments):
+                message = f"{len(values)} values are assigned to {len(assignments)} names"
+                raise FinchError("type", message)
+            for assign, one in zip(assignments, values, strict=False):
+                assign(env, one)
+            return found
 
-            # of what names swap nothing is lost; indices of targets may have effects
-            return wholly(lambda: value(env), assign_each) if are_names else assign_each(value(env))
+        def let_each(env: Environment) -> Any:
+            found = value(env)
+            try:
+                return assign_each(env, found)
+            except BaseException:
+                if are_names:  # of what they swap nothing is lost; indices may have effects
+                    assign_each(env, found)
+                raise
 
         return placed(span, let_each) if others else let
 
