@@ -18,6 +18,7 @@ from finchlang.syntax.traversal import binds, children, replace, rewrite_bottom_
 from finchlang.syntax.user_function import Operation, Ranged
 from finchlang.tensors.memory import Memory
 from finchlang.tensors.tensor import body_of
+from finchlang.text.literals import is_word
 from finchlang.wrappers.masks import MaskValue
 
 
@@ -148,7 +149,7 @@ def functions_called(nodes: Collection[ast.Node]) -> dict[str, ast.Variable]:
     own = WORDS.union(*map(binds, nodes))
     called = (n.op for n in nodes if isinstance(n, (ast.Call, ast.Assign)))
     names = (op for op in called if isinstance(op, ast.Variable) and id(op) not in around)
-    return {op.name: op for op in names if op.name not in own and op.name.isidentifier()}
+    return {op.name: op for op in names if op.name not in own and is_word(op.name)}
 
 
 def apart(operations: Mapping[str, ast.Node], node: ast.KernelNode) -> Mapping[str, ast.Node]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import ast
 import inspect
-import keyword
 import linecache
 import sys
 from collections.abc import Callable, Sequence
@@ -69,8 +68,7 @@ class Kernel(Generic[P, R]):
             for name, p in self.__signature__.parameters.items():
                 if p.default is not p.empty and p.default is not ...:  # those are the text's
                     bound.arguments.setdefault(name, p.default)
-            own = dict(zip(self._names, self.function.definition.parameters, strict=True))
-            given, named = bound.args, {own[n]: v for n, v in bound.kwargs.items()}
+            given, named = bound.args, bound.kwargs
         return cast(R, self.function(*given, **named))
 
     @property
@@ -172,16 +170,8 @@ def kernel_of(
     function: FinchFunction, session: Session, text: str | None = None
 ) -> Kernel[..., Any]:
     """A function of a script as a Kernel; `text` is printed from its definition if not given."""
-    parameters = [
-        p.replace(name=_python(p.name)) for p in function.__signature__.parameters.values()
-    ]
     text = pretty(function.definition) if text is None else text
-    return Kernel[..., Any](text, inspect.Signature(parameters), function, session)
-
-
-def _python(name: str) -> str:
-    name = name.replace("!", "_")
-    return f"{name}_" if keyword.iskeyword(name) else name
+    return Kernel[..., Any](text, function.__signature__, function, session)
 
 
 #: the same under another name, for texts that end with a function

@@ -20,6 +20,7 @@ from finchlang.script.checker import Checker
 from finchlang.script.evaluate import Evaluator
 from finchlang.script.functions import FinchFunction
 from finchlang.syntax.nodes import Function, KernelNode, Node
+from finchlang.syntax.traversal import EnoughFrames
 from finchlang.syntax.types import foreign
 from finchlang.text.doubtful import SIGNS, doubtful
 from finchlang.text.literals import name_of
@@ -152,7 +153,8 @@ class Session(Runner):
             message = f"a function is made of a parsed definition, not of {foreign(node)}"
             raise FinchError("type", message, hint="`session[name]` is a function of the session")
         own = Environment(Scope(self.environment.scope, {node.name}), self.environment)
-        self._evaluator.closure(node, own.scope)(own)
+        with EnoughFrames():
+            self._evaluator.closure(node, own.scope)(own)
         return own.get(node.name)
 
     @property

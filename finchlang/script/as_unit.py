@@ -494,11 +494,9 @@ class Units(UnitExpressions):
         definition, names = function.definition, self.names
         what, parameters = f"`{definition.name}`", definition.parameters
         defaults = dict(definition.defaults)
-        try:
-            values = function.__signature__.bind(*given, **keywords).arguments
-        except TypeError:
-            values = None
-        if values is None or definition.types:
+        values = {**dict(zip(parameters, given, strict=False)), **keywords}
+        is_fit = len(given) + len(keywords) == len(values)
+        if not is_fit or {*values, *defaults} != {*parameters} or definition.types:
             raise unit_names.NotStaged(f"{what} has parameters with types, or other ones", span)
         if not function.is_staged:
             raise unit_names.NotStaged(f"{what} is not to be staged", span)

@@ -15,6 +15,7 @@ from finchlang.script.evaluate_expressions import Closure, unknown_name
 from finchlang.script.functions import PREDEFINED, reached
 from finchlang.script.values import Builtin
 from finchlang.syntax import nodes as ast, traversal as trees
+from finchlang.text.literals import is_word
 
 
 class Checker(Evaluator):
@@ -159,7 +160,7 @@ def free_names(script: ast.Node) -> dict[str, ast.Variable]:
         nodes, own = list(trees.walk(script)), own_names(script)
     found: dict[str, ast.Variable] = {}
     for node in sorted(nodes, key=lambda n: (n.span.line, n.span.column) if n.span else (0, 0)):
-        if isinstance(node, ast.Variable) and node.name not in own and node.name.isidentifier():
+        if isinstance(node, ast.Variable) and node.name not in own and is_word(node.name):
             found.setdefault(node.name, node)
     return found
 

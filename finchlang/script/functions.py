@@ -4,7 +4,8 @@ and Python's exceptions in a call as FinchErrors."""
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+import keyword
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count, repeat
@@ -63,7 +64,9 @@ class FinchFunction:
             raise FinchError("type", f"`{self}` belongs to no script")
         take = late("taken")
         given = [*map(take, repeat(self), count(), args)]
-        named = {name: take(self, name, v) for name, v in keywords.items()} if keywords else {}
+        own = in_python(self.definition.parameters) if keywords else {}
+        pairs = [(own.get(name, name), value) for name, value in keywords.items()]
+        named = {name: take(self, name, value) for name, value in pairs}
         value = self.call(self, given, named, None)
         return None if value is ast.NOTHING else value
 
@@ -76,8 +79,8 @@ class FinchFunction:
         shown = {name: n.value if isinstance(n, ast.Literal) else ... for name, n in given}
         return inspect.Signature(
             [
-                inspect.Parameter(n, more if n in several else one, default=shown.get(n, empty))
-                for n in self.definition.parameters
+                inspect.Parameter(to, more if n in several else one, default=shown.get(n, empty))
+                for to, n in in_python(self.definition.parameters).items()
             ]
         )
 
@@ -90,6 +93,17 @@ class FinchFunction:
         """Pickled by its definition, and by the names around it that it uses, with their values; what is
         unpickled has a session of its own. Raises FinchError "type" that names what cannot be pickled."""
         return late("reduced_function")(self, protocol)
+
+
+def in_python(names: Iterable[str]) -> dict[str, str]:
+    """Names of parameters by those that Python can have for them: no `x!`, and none of its keywords."""
+    found: dict[str, str] = {}
+    for name in names:
+        own = "".join([sign if f"_{sign}".isidentifier() else "_" for sign in name])
+        while keyword.iskeyword(own) or own in found:
+            own += "_"
+        found[own] = name
+    return found
 
 
 def reached(node: ast.Node, environment: Environment) -> Iterator[ast.Node]:

@@ -45,6 +45,11 @@ def name_of(text: str) -> str:
     return text if text.isascii() else normalize("NFC", text.replace("\u00b5", "\u03bc"))
 
 
+def is_word(name: str) -> bool:
+    """Whether the name of a variable or an operator is no sign, as `+` is: NAME of the grammar."""
+    return re.match(r"[^\W\d][\w\u0300-\u036f]*!*\Z", name) is not None
+
+
 def number(text: str, span: Span) -> tuple[Any, str | None]:
     """The value of a number's text, and the name of its type where that is not Int64 or Float64.
 

@@ -198,6 +198,13 @@ def test_misuse(make: Callable[[], Any], error: type[Exception], said: str) -> N
         make()
 
 
+def test_names_that_python_does_not_have() -> None:
+    f = kernel("f(is, x!, x_, def = 4) = is + 10 * x! + 100x_ + 1000def")
+    assert f"{f.__signature__}" == "(is_, x_, x__, def_=4)"
+    assert f(1, 2, 3) == f(1, x__=3, x_=2, def_=4) == f.function(1, 2, x__=3) == 4321
+    assert kernel(f"y = α₁ + {'-' * 2000}x!")(1, 2) == 3
+
+
 CLIENT = '''
 from typing import assert_type
 import numpy as np

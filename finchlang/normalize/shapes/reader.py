@@ -11,6 +11,7 @@ from finchlang.normalize.shapes.shape_table import OPERATORS
 from finchlang.normalize.shapes.shaped import WHOLE, Arguments, Shaped
 from finchlang.syntax import nodes as ast
 from finchlang.syntax.traversal import replace, rewrite_bottom_up
+from finchlang.text.literals import is_word
 from finchlang.wrappers.masks import MASKS
 from finchlang.wrappers.wrappers import WRAPPERS
 
@@ -105,6 +106,6 @@ def wrong_order(
     counted = f"{number_of(len(given), one, what)} {'is' if len(given) == 1 else 'are'}"
     message = f"`{name}` has {number_of(order, 'dimension')}, but {counted} given"
     letters = ", ".join("ijklmnopq"[:order])
-    is_named = what == "indices" and name.isidentifier()
+    is_named = what == "indices" and is_word(name)
     hint = f"write all of them, as in `{name}[{letters}]`" if is_named else None
     return FinchError("dimension", message, node.span, hint)
