@@ -26,12 +26,18 @@ def main(argv: Sequence[str] | None = None) -> int:
     70: a bug of ours; 130: interrupted; 141: the reader of the output has closed it.
     """
     arguments = [*(sys.argv[1:] if argv is None else argv)]
-    if arguments == ["--version"]:  # answered before slow imports
-        print(BANNER)
-        return 0
+    if sys.stderr is None:  # it is closed: what is told is lost
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115
     try:
+        if arguments == ["--version"]:  # answered before slow imports
+            print(BANNER, flush=True)
+            return 0
         with _plain_ctrl_c():
-            options = parse(arguments)
+            try:
+                options = parse(arguments)
+            except SystemExit:
+                print(end="", flush=True)
+                raise
             talks = options.command == "directly" and options.file is None and options.e is None
             if not talks and options.command not in _OF_TEXT:  # the prompt imports it meanwhile
                 from .prompt_session import import_language
@@ -40,6 +46,10 @@ def main(argv: Sequence[str] | None = None) -> int:
             from . import commands
     except SystemExit as leave:  # after --help (0) or a wrong usage (2)
         return leave.code if isinstance(leave.code, int) else 2
+    except OSError as error:
+        from . import commands
+
+        return commands.unwritable(error)
     if getattr(options, "watch", False):
         return commands.watched_file(options.file, lambda: commands.perform(options))
     with _ctrl_c_again():

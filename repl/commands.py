@@ -52,12 +52,8 @@ def perform(options: Namespace) -> int:
         status = _status(options)
         flush()
         return status
-    except (BrokenPipeError, NobodyReads):
-        _let_go_of_output()
-        return BROKEN_PIPE
-    except OSError as error:  # as of a full disk
-        _let_go_of_output()
-        return report(unwritten(error))
+    except (OSError, NobodyReads) as error:
+        return unwritable(error)
 
 
 def _status(options: Namespace) -> int:
@@ -72,11 +68,15 @@ def _status(options: Namespace) -> int:
         return report(error)
 
 
-def _let_go_of_output() -> None:
-    """Discard what is left in the output's buffer: Python would fail to write it at exit, and complain."""
+def unwritable(error: OSError | NobodyReads) -> int:
+    """The exit status where nobody reads the output, or its disk is full. What is left in its buffer is
+    discarded: Python would fail to write it at exit, and complain."""
     devnull = os.open(os.devnull, os.O_WRONLY)
     os.dup2(devnull, sys.stdout.fileno())
     os.close(devnull)
+    if isinstance(error, (BrokenPipeError, NobodyReads)):
+        return BROKEN_PIPE
+    return report(unwritten(error))
 
 
 def watched_file(path: str, do: Callable[[], int]) -> int:

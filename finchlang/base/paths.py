@@ -40,6 +40,8 @@ def read_script(path: str | Path, newline: str | None = None) -> str:
     try:
         with told("read", path):
             if path == "-":  # in the locale C, bytes that are not UTF-8 are read as surrogates
+                if sys.stdin is None:
+                    raise failure("read", "standard input", "it is closed")
                 if isinstance(sys.stdin, io.TextIOWrapper):
                     sys.stdin.reconfigure(newline=newline)
                 return _whole(sys.stdin, path).encode().decode()

@@ -175,7 +175,10 @@ def test_output_in_another_encoding_is_an_error() -> None:
     assert done.returncode == 1 and "whose encoding is ascii" in done.stderr
 
 
-@pytest.mark.parametrize("where", ["run {} >&-", "run {} > /dev/full", "llvm {} > /dev/full"])
+FULL = "run {}", "llvm {}", "--version", "--help"
+
+
+@pytest.mark.parametrize("where", ["run {} >&-", *(f"{x} > /dev/full" for x in FULL)])
 def test_output_that_takes_nothing_is_an_error(where: str, write: Write) -> None:
     """Standard output is closed, or its disk is full."""
     path = write("s = Scalar(0); @finch s[] = 1; println(3)")
@@ -183,8 +186,11 @@ def test_output_that_takes_nothing_is_an_error(where: str, write: Write) -> None
     done = subprocess.run(command, shell=True, cwd=ROOT, stderr=subprocess.PIPE, text=True)
     assert done.returncode == 1 and "Traceback" not in done.stderr
     assert "I/O error" in done.stderr and "standard output" in done.stderr
-    quiet = f"{shlex.join(FINCH)} run {write('x = 1')} >&-"
-    assert subprocess.run(quiet, shell=True, cwd=ROOT).returncode == 0
+    for status, quiet in enumerate(
+        [f"run {write('x = 1')} >&-", "run - <&-", "fmt none.finch 2>&-"]
+    ):
+        command = f"{shlex.join(FINCH)} {quiet}"
+        assert subprocess.run(command, shell=True, cwd=ROOT).returncode == (status > 0)
 
 
 def test_a_kernel_found_on_disk_gives_its_notes(
