@@ -231,6 +231,7 @@ MEANINGS: dict[tuple[str, int], Meaning] = {
     ("sign", 1): _promoted(np.sign),
     ("isnan", 1): lambda a: np.isnan(a) if a.dtype.kind == "f" else np.bool_(False),
     **{(name, 1): getattr(np, name) for name in ("isfinite", "isinf")},
+    ("iszero", 1): lambda a: a == 0,
     ("abs", 1): lambda a: a if a.dtype.kind == "b" else np.abs(a),
     ("abs2", 1): _promoted(np.square),
     ("iseven", 1): _bits(lambda a: np.bool_(not int(a) % 2)),

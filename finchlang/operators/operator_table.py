@@ -258,6 +258,7 @@ _ROWS = (
     _unary("inv", build.inverse, involution=True, group="*"),
     _unary("sign", build.sign),
     _unary("isnan", build.isnan),
+    _unary("iszero", lambda a: build.comparison("eq")(a, const(False))),
     *(_unary(n, build.finite(c)) for n, c in (("isfinite", "lt"), ("isinf", "eq"))),
     _unary("abs", lambda a: a if a.type == Bool else op("abs", a)),
     _unary("abs2", lambda a: build.arithmetic("mul")(a, a)),

@@ -154,4 +154,6 @@ def refuse(name: ast.Variable, value: Any) -> None:
     hint = f"call it: `{name.name}(...)`" if kind == "a function" else None
     if kind in ("a range", "a tuple"):
         hint = f"before the kernel make an array of it: `{name.name} = collect({name.name})`"
+    if kind == "a vector" and value and not is_number(value[0]):
+        hint = "a matrix is written `[1 2; 3 4]`"
     raise FinchError("type", f"`{name.name}` is {kind}; {what}", name.span, hint)

@@ -169,14 +169,18 @@ class Evaluator(Calls):
         return placed(span, let_each) if others else let
 
     def update(self, node: ast.Let, target: ast.Access, scope: Scope) -> Closure:
-        """`A[f(x)] += value`: the indices are computed once, and are names of a scope of their own."""
-        names = tuple(f"index {k}" for k in range(len(target.indices)))
+        """`A[f(x)] += value`: the array and the indices are computed once, and are names of a scope of
+        their own; a name alone stays, for messages."""
+        names = ("array", *(f"index {k}" for k in range(len(target.indices))))
         inner, kept = Scope(scope, names), [ast.Variable(name, span=target.span) for name in names]
         place, indices = self.closure(target.tensor, scope), self.places(target, scope)
-        let = self.Let(replace(node, targets=(replace(target, indices=tuple(kept)),)), inner)
+        array = target.tensor if isinstance(target.tensor, ast.Variable) else kept[0]
+        new = replace(target, tensor=array, indices=tuple(kept[1:]))
+        let = self.Let(replace(node, targets=(new,)), inner)
 
         def update(env: Environment) -> Any:
-            values = dict(zip(names, indices(env, place(env)), strict=True))
+            found = place(env)
+            values = dict(zip(names, (found, *indices(env, found)), strict=True))
             return let(Environment(inner, env, values))
 
         return placed(target.span, update)
@@ -582,5 +586,6 @@ def interruptible(span: Span | None, loop: Callable[[Environment], Any]) -> Clos
 
 
 def _is_plain(target: ast.Access) -> bool:
-    """Whether computing the indices twice is the same as once."""
-    return all(isinstance(i, (ast.Variable, ast.Literal, ast.Colon)) for i in target.indices)
+    """Whether computing the array and the indices twice is the same as once."""
+    indices = (isinstance(i, (ast.Variable, ast.Literal, ast.Colon)) for i in target.indices)
+    return isinstance(target.tensor, ast.Variable) and all(indices)

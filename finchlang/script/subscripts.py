@@ -39,6 +39,8 @@ def subscript(value: Any, indices: list[Any]) -> Any:
             raise FinchError("bounds", f"there is no key {show(key)}", hint=hint)
         return value[key]
     if isinstance(value, Type):
+        if any(map(data.is_array, indices)):
+            raise FinchError("type", f"an array of {value} holds numbers", hint="`Int[1 2; 3 4]`")
         return values_of(value, data.array_literal([indices], False)) if indices else []
     if isinstance(value, (tuple, list, data.FinchRange, str)):
         (subscript,) = _subscripts(value, (len(value),), indices)
@@ -271,6 +273,8 @@ def _check_count(value: Any, shape: tuple[int, ...], indices: list[Any]) -> None
         hint = "`vec(A)` counts column by column" if is_flat else None
         if len(shape) == 1 and len(indices) == 2:
             hint = "an entry of a vector is `x[1]`"
+            if isinstance(value, list):
+                hint = "a matrix is written `[1 2; 3 4]`, an entry of a vector in a vector `x[1][2]`"
         if is_flat and len(shape) == 2:
             hint = f"a row is `A[1, :]`, a column `A[:, 1]`, an entry `A[1, 2]`; {hint}"
         raise FinchError("dimension", what, hint=hint)

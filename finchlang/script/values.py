@@ -573,8 +573,8 @@ def shaped(found: list[Any] | np.ndarray, shape: tuple[int, ...] | None = None) 
 
 def array_literal(rows: list[list[Any]], is_matrix: bool) -> Any:
     """`[1, 2.0]` as a vector, `[1 2; 3 4]` as a matrix, of the entries' common type; other values than
-    numbers as a list. Raises FinchError "type" for a matrix of these, or arrays among the entries, and
-    "dimension" for rows that differ in length."""
+    numbers as a list. Raises FinchError "type" for a matrix of these, "dimension" for rows that differ in
+    length."""
     entries = [entry for row in rows for entry in row]
     if not entries:
         return []  # a list: a vector that can grow
@@ -584,16 +584,9 @@ def array_literal(rows: list[list[Any]], is_matrix: bool) -> Any:
         element: Any = reduce(promote, map(type_of_value, entries))  # type: ignore[arg-type]
         array = np.array(rows if is_matrix else entries, element.dtype)
         return np.asfortranarray(array)
-    are_vectors = all(isinstance(e, list) or (is_array(e) and len(e.shape) == 1) for e in entries)
-    if not is_matrix and are_vectors and len({*map(len, entries)}) > 1:
-        return entries  # a vector of vectors
-    if is_matrix or any(is_array(e) for e in entries):
+    if is_matrix:
         hint = "vectors hold numbers or strings; fill a matrix entry by entry"
         if all(is_array(e) for e in entries):
             hint = "arrays stand side by side in `[A B]`, and one below the other in `[A; B]`"
-            sizes = {tuple(e.shape) for e in entries}
-            if not is_matrix and len(sizes) == 1 and len(*sizes) == 1 and sum(*sizes) <= 9:
-                written = "; ".join(" ".join(map(text, dense(e))) for e in entries[:9])
-                hint = f"a matrix is written `[{written}]`"
         raise FinchError("type", "an array literal cannot hold these", hint=hint)
     return entries

@@ -119,6 +119,19 @@ class Builder(KernelBuilder):
         each = self.each(parts[2], parts[3:])
         return ast.Call(parts[0], (replace(each, span=self.over(parts[2:-1])),))
 
+    def typed_each(self, parts: list) -> ast.Node:
+        return self.typed_array(parts, self.each(parts[2], parts[3:]))
+
+    def typed_matrix(self, parts: list) -> ast.Node:
+        rows = parts[1:] if tuples(parts) else [parts[1], nodes(parts[2:]), parts[-1]]
+        return self.typed_array(parts, self.matrix(rows))
+
+    def typed_array(self, given: list, array: ast.Node) -> ast.Node:
+        """`Int[1 2; 3 4]` is `Int.([1 2; 3 4])`."""
+        if named_type(getattr(given[0], "name", "")) is None:
+            raise syntax_error("a type stands before the brackets of an array", given[0])
+        return ast.Broadcast(given[0], (replace(array, span=self.over(given[1:])),))
+
     def each(self, value: ast.Node, parts: list) -> ast.Node:
         names, iterables = zip(*tuples(parts), strict=True)
         condition = next(iter(nodes(parts)), None)
@@ -340,7 +353,7 @@ class Builder(KernelBuilder):
         return ast.Call(ast.Variable(".=", span=self.at(sign)), (target, value))
 
     def settable(self, target: ast.Node) -> None:
-        if isinstance(target, ast.Access):
+        while isinstance(target, ast.Access):
             target = target.tensor
         if not isinstance(target, ast.Variable):
             hint: str = "assign to a name or to an element, as in `x = 1` or `x[2] = 1`"

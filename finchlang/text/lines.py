@@ -10,6 +10,7 @@ from typing import Any
 from lark import Token
 
 from finchlang.base.errors import Source, Span
+from finchlang.syntax.types import named_type
 from finchlang.text.literals import is_float
 from finchlang.text.terminals import keywords
 
@@ -154,7 +155,7 @@ class Pass:
             is_arrow = token.type == "NEG" and previous == "<" and not is_next
             if is_arrow and token.start_pos == previous.end_pos:  # `x <- 3` would compare `x < -3`
                 raise Fault("`<-` is no assignment", previous, "it is written `=`")
-            self._nest(token, before)
+            self._nest(token, previous)
             signs = ("NEG", "NUMBER") if self.is_declaring else ()
             self.is_declaring = token.type in ("COLON_EQ", *signs)
             if token.type != "PREFIX_PLUS":
@@ -167,7 +168,7 @@ class Pass:
         """Whether a line end or `;` after a token of type `before` separates anything."""
         kind = self.frames[-1].kind
         goes_on = token.type != "SEMI" and (kind in BRACKETS or before in CONTINUES)
-        return not goes_on and before not in ("_SEP", "LBRACK")
+        return not goes_on and before not in ("_SEP", "LBRACK", "LSUB")
 
     @staticmethod
     def _new_element(previous: Token, token: Token, following: Token | None) -> bool:
@@ -224,13 +225,14 @@ class Pass:
                 return False
         return False
 
-    def _nest(self, token: Token, before: str) -> None:
+    def _nest(self, token: Token, previous: Token) -> None:
         kind, frames = token.type, self.frames
         if token.line != self.line:
             self.line, self.indent = token.line or 0, token.column or 0
-        if kind in ("LPAR", "LCALL", "LSUB", "LCURLY"):
+        is_typed = kind == "LSUB" and named_type(previous) is not None  # `Int[1 2]`
+        if kind in ("LPAR", "LCALL", "LSUB", "LCURLY") and not is_typed:
             frames.append(Frame(token, str(token), self.indent))
-        elif kind == "LBRACK":
+        elif kind == "LBRACK" or is_typed:
             frames.append(Frame(token, "array", self.indent))
         elif kind in BLOCK_STARTS:
             frames.append(Frame(token, "block", self.indent))
