@@ -274,7 +274,7 @@ def _check_count(value: Any, shape: tuple[int, ...], indices: list[Any]) -> None
         if len(shape) == 1 and len(indices) == 2:
             hint = "an entry of a vector is `x[1]`"
             if isinstance(value, list):
-                hint = "a matrix is written `[1 2; 3 4]`, an entry of a vector in a vector `x[1][2]`"
+                hint = "a matrix is written `[1 2; 3 4]`, an entry of a vector in one `x[1][2]`"
         if is_flat and len(shape) == 2:
             hint = f"a row is `A[1, :]`, a column `A[:, 1]`, an entry `A[1, 2]`; {hint}"
         raise FinchError("dimension", what, hint=hint)

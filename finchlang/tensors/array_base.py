@@ -249,8 +249,8 @@ def checked_shape(format: Level, shape: tuple[Any, ...]) -> tuple[int, ...]:
         raise FinchError("dimension", message, hint=hint)
     for size in shape:
         if isinstance(size, bool) or not isinstance(size, (int, np.integer)):
-            hint = "a matrix is written `[1 2; 3 4]`" if isinstance(size, list) else None
-            raise FinchError("type", f"a size must be an integer, not {foreign(size)}", hint=hint)
+            way = "a matrix is written `[1 2; 3 4]`" if isinstance(size, list) else None
+            raise FinchError("type", f"a size must be an integer, not {foreign(size)}", hint=way)
         if not 0 <= size <= MAX_DIMENSION:
             raise FinchError("dimension", f"a size must be in 0..{MAX_DIMENSION}, not {size}")
     return tuple(int(size) for size in shape)
