@@ -150,6 +150,8 @@ def called(name: str, args: list[Any], keywords: dict[str, Any], keeps: bool) ->
     if name in _TRANSPOSES and len(args) == 1 and not keywords:
         return _transposed(name, args[0])
     try:
+        if name in REDUCTIONS and "init" in keywords:
+            return NotImplemented
         if name in _OF_FUNCTIONS:
             return _of_function(name, args, **keywords)
         if name in REDUCTIONS and len(args) == 2:

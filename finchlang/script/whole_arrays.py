@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from finchlang.base.errors import FinchError
-from finchlang.operators.operator_table import Operator
+from finchlang.operators.operator_table import OPERATORS, Operator
 from finchlang.script import containers, values as data
 from finchlang.script.lazy_values import Pending
 from finchlang.script.shape_functions import FUNCTIONS as SHAPES
@@ -142,7 +142,7 @@ def _truths(name: str, call: Call, function: Any, value: Any) -> Any:
     return {"any": any, "all": all, "count": sum}[name](found)  # type: ignore[operator]
 
 
-def _reduction(name: str, total: Callable[..., Any]) -> None:
+def _reduction(name: str, total: Callable[..., Any], operator: Any = None) -> None:
     REDUCTIONS.append(name)
 
     def reduced(call: Call, *args: Any, dims: Any = None) -> Any:
@@ -156,7 +156,14 @@ def _reduction(name: str, total: Callable[..., Any]) -> None:
             return np.full(sizes, math.nan, np.result_type(array, np.float32), order="F")
         return total(call, function, value)
 
-    FUNCTIONS.add(name, reduced, calls=True, is_lazy=True)
+    def begun(call: Call, *args: Any, dims: Any = None, init: Any = None) -> Any:
+        if init is None:
+            return reduced(call, *args, dims=dims)
+        function, value = containers.with_function(name, "an array", args)
+        fold = FUNCTIONS["mapreduce" if function else "reduce"].function
+        return fold(call, *function, operator, value, dims=dims, init=init)
+
+    FUNCTIONS.add(name, begun if operator else reduced, calls=True, is_lazy=True)
 
 
 #: the names of the reductions
@@ -168,7 +175,7 @@ for _name, _operator, _ufunc in (
     *(("maximum", "max", np.max), ("minimum", "min", np.min)),
 ):
     TOTALS[_operator] = partial(_total, _name, _operator, _ufunc)
-    _reduction(_name, TOTALS[_operator])
+    _reduction(_name, TOTALS[_operator], OPERATORS[_operator])
 for _name in _LEAST:
     _reduction(_name, partial(_statistic, _name))
 for _name in ("any", "all", "count"):

@@ -116,8 +116,11 @@ class Builder(KernelBuilder):
         return self.each(parts[1], parts[2:])
 
     def call_of_each(self, parts: list) -> ast.Node:
-        each = self.each(parts[2], parts[3:])
-        return ast.Call(parts[0], (replace(each, span=self.over(parts[2:-1])),))
+        end = -3 if parts[-3].type == "SEMI" else -1
+        each = self.each(parts[2], parts[3:end])
+        args = (replace(each, span=self.over(parts[2:end])),)
+        call = ast.Call(parts[0], args)
+        return call if end == -1 else ast.KeywordCall(parts[0], args, (parts[-2],))
 
     def typed_each(self, parts: list) -> ast.Node:
         return self.typed_array(parts, self.each(parts[2], parts[3:]))
