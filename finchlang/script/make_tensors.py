@@ -98,6 +98,7 @@ def element_type(value: Any) -> Type:
     return found
 
 
+@FUNCTIONS.add("pattern!")
 @FUNCTIONS.add("pattern")
 def pattern_of(value: Any) -> Any:
     """A tensor of the same levels with Pattern leaves; levels that store entries that were not written
