@@ -9,6 +9,7 @@ from typing import Any
 from finchlang.base.errors import FinchError
 from finchlang.base.records import record
 from finchlang.syntax.nodes import Access, Call, Extent, Index, Literal, Node, Variable, call
+from finchlang.syntax.traversal import accesses, walk
 
 
 @record
@@ -109,6 +110,8 @@ def _modifiers(index: Node) -> AccessedMode:
         case Call(Variable("walk" | "gallop" | "follow"), (inner,)):
             return _modifiers(inner)
     indices = {n.name for _, n in summands(index) if isinstance(n, Index)}
+    if indices and not accesses(index):
+        indices |= {n.name for n in walk(index) if isinstance(n, Index)}
     return AccessedMode(index, len(indices) > 1)
 
 

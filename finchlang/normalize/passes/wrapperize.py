@@ -78,8 +78,10 @@ def _guarded(tensor: ast.Node, mode: int, index: Any) -> ast.Node:
     is_window = isinstance(index, ast.Call) and isinstance(index.op, ast.Extent)
     if is_window or ctx.is_call(index, *ctx.PROTOCOLS):
         return trees.replace(index, args=(_guarded(tensor, mode, index.args[0]),))
-    is_sum = len({n.name for _, n in affine.terms(index) if isinstance(n, ast.Index)}) > 1
-    return ast.call(ctx.PERMISSIVE, index, span=index.span) if is_sum else index
+    own = {n for _, n in affine.terms(index) if isinstance(n, ast.Index)}
+    if own and not any(trees.find_all(index, ast.Access)):
+        own.update(trees.find_all(index, ast.Index))  # also of `i + 2 * j`
+    return ast.call(ctx.PERMISSIVE, index, span=index.span) if len(own) > 1 else index
 
 
 class _Wrapperize:
