@@ -189,7 +189,8 @@ class Builder(KernelBuilder):
 
     def NUMBER(self, token: Token) -> ast.Node:
         span = self.at(token)
-        return ast.Literal(*literals.number(str(token), span), span=span)
+        text = "1" if token == "begin" else str(token)  # `x[begin]` is `x[1]`
+        return ast.Literal(*literals.number(text, span), span=span)
 
     def NUMBERS(self, token: Token) -> ast.Node:
         """A list with commas; or a matrix, whose rows end with a line or `;`."""

@@ -147,8 +147,7 @@ class Pass:
                 before = "BLANK"
                 yield token.update(type="BLANK", value="")
             kind = self._kind(token, before, following, token.start_pos == previous.end_pos)
-            if kind != token.type:  # `x[begin]` is `x[1]`
-                token = token.update(type=kind, value="1" if token.type == "BEGIN" else None)
+            token = token if kind == token.type else token.update(type=kind)
             is_next = following is not None and following.start_pos == token.end_pos
             if token.type == "PREFIX_PLUS" and following == "+" and is_next:
                 raise Fault("`++` is no operator", token, "write `x += 1`")
