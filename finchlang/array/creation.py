@@ -14,6 +14,7 @@ from finchlang.array.expression import Array, Constant, Leaf, NumberOperand
 from finchlang.array.operands import as_expression, expression_of
 from finchlang.array.promotion import type_of
 from finchlang.array.reshaping import sizes_of
+from finchlang.base.errors import FinchError
 from finchlang.levels.element import Element, typed_literal
 from finchlang.levels.level import Level
 from finchlang.syntax.types import Type, type_of_value
@@ -129,11 +130,19 @@ zeros, zeros_like = empty, empty_like = _constant("zeros", 0)
 ones, ones_like = _constant("ones", 1)
 
 
+def _made(function: Callable[..., np.ndarray], *args: Any, **keywords: Any) -> np.ndarray:
+    """What NumPy makes. Raises FinchError "resource" where there is no memory for it."""
+    try:
+        return function(*args, **keywords)
+    except MemoryError as error:
+        raise FinchError("resource", str(error)) from None
+
+
 def arange(
     start: Any, /, stop: Any = None, step: Any = 1, *, dtype: Any = None, device: Any = None
 ) -> Array:
     """The numbers from `start` to before `stop` by `step`; from 0 if only one number is given."""
-    return Array(as_expression(np.arange(start, stop, step, dtype=dtype)))
+    return Array(as_expression(_made(np.arange, start, stop, step, dtype=dtype)))
 
 
 def linspace(
@@ -147,7 +156,7 @@ def linspace(
     endpoint: bool = True,
 ) -> Array:
     """`num` numbers at equal distances, from `start` to `stop`, which is the last one if `endpoint`."""
-    return Array(as_expression(np.linspace(start, stop, num, endpoint, dtype=dtype)))
+    return Array(as_expression(_made(np.linspace, start, stop, num, endpoint, dtype=dtype)))
 
 
 def eye(
@@ -165,6 +174,6 @@ def eye(
     shape = sizes_of((n_rows, n_rows if n_cols is None else n_cols), "an array of shape")
     type: Type = type_of(np.float64 if dtype is None else dtype)
     level = _sparse_format(type, 2) if format is None else format_of(format)
-    rows = np.arange(max(0, -k), max(0, min(shape[0], shape[1] - k)))
-    values = np.ones(len(rows), type.dtype)
+    rows = _made(np.arange, max(0, -k), max(0, min(shape[0], shape[1] - k)))
+    values = _made(np.ones, len(rows), type.dtype)
     return Array(as_expression(Tensor.from_coo(level, shape, [rows, rows + k], values)))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import mmap
 import sys
 
+from finchlang.base.errors import FinchError
+
 #: of fewer bytes it is not asked whether they are there
 LARGE = 1 << 26
 #: where the system tells how much it can give, and how many pages this process has and was promised, if it
@@ -12,11 +14,15 @@ LARGE = 1 << 26
 PLACE, OWN = "/proc/meminfo", "/proc/self/statm"
 
 
+class NoMemory(FinchError, MemoryError):
+    """There is no memory for something: of kind resource."""
+
+
 def check_available(size: float) -> None:
-    """Raises MemoryError for more bytes than the system has: it may promise them, and end the process when
+    """Raises NoMemory for more bytes than the system has: it may promise them, and end the process when
     they are used."""
     if size >= LARGE and size > _available():
-        raise MemoryError(f"no memory of {size} bytes")
+        raise NoMemory("resource", f"no memory of {size} bytes")
 
 
 def _available() -> int:

@@ -94,7 +94,7 @@ class SumProduct:
         own = tuple(
             [self.label(arg, k) if k in node.axes else next(rest) for k in range(len(arg.shape))]
         )
-        inner = WrittenNest(tuple([k for k in labels if k is not None]), [])
+        inner = WrittenNest(tuple(dict.fromkeys([k for k in labels if k is not None])), [])
         # a reduction at the root, or of what is only viewed, is the same nest
         if block.parts or self.written is not block or block.kept != inner.kept:
             block.parts.append(inner)
@@ -155,8 +155,10 @@ class SumProduct:
 
 
 def form_of(root: lazy.Expression, is_whole: Any, place: Any) -> SumProduct | None:
-    """The SumProduct of an expression; None if it is neither reduced nor a product."""
-    if type(root) not in (lazy.Reduce, lazy.Map):
+    """The SumProduct of an expression; None if it is neither reduced, nor a product, nor a diagonal of
+    such."""
+    own = [place for place in getattr(root, "places", ()) if place is not None]
+    if type(root) not in (lazy.Reduce, lazy.Map) and len({*own}) == len(own):
         return None
     form = SumProduct(root, is_whole, place)
     return form if form.factors and (form.total is not None or form.times is not None) else None

@@ -186,6 +186,7 @@ class LogicalPlanner:
         form.scalars = [(self.plan(scalar), divides) for scalar, divides in form.scalars]
         new = [*[f.expr for f in form.factors], *[scalar for scalar, _ in form.scalars]]
         is_same = list(map(self.number, new)) == list(map(self.number, given))
+        is_same = is_same and type(node) is not lazy.View  # which would be read of all that is made
         if form.total is None:
             found = self.assembled(form.factors, form.kept, form, form.scalars)
             return node if is_same else self.like(found, node), None
