@@ -71,6 +71,9 @@ def combined(name: str, args: list[Any]) -> Any:
     args = [data.held(arg) if isinstance(arg, Scalar) else arg for arg in args]
     if any(type(arg) is lazy.Identity for arg in args):
         return _with_identity(name, args)
+    if any(map(lazy.is_array, args)):  # beside which a range is a vector
+        vectors = [a.numbers if type(a) is data.FinchRange else None for a in args]
+        args = [arg if own is None else own for arg, own in zip(args, vectors, strict=True)]
     are_arrays = [lazy.is_array(arg) for arg in args]
     if all(lazy.is_array(arg) or lazy.is_number(arg) for arg in args):
         match name, are_arrays:
