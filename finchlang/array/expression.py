@@ -32,11 +32,17 @@ class Expression:
     args: tuple[Expression, ...]
     static: Any
     numbers: tuple[Any, ...] = ()
+    #: of a node that the planner has made, where the sizes of its modes come from
+    origins: Sequence[tuple[int, int]] = ()
 
     @property
     def identity(self) -> Any:
         """What nodes with the same `static` and arguments need to have in common to be one."""
         return id(self) if self.numbers else self.shape
+
+    def inwards(self, planner: Any) -> Expression:
+        """An equal expression that makes less, as a reduction of a part in place of a part of it."""
+        return self
 
     def lower(self, to: Any, indices: tuple[Node, ...]) -> Node:
         """The element at these indices as an expression of the program that is made (a `Lowering`): of a
@@ -184,8 +190,7 @@ class Reduce(Expression):
 class View(Expression):
     """The argument over other modes: its mode k is mode `places[k]` of the result. That is None for a mode
     of size 1 that is repeated, or that the result does not have. The argument does not depend on the other
-    modes of `shape`. Two modes with the same place give the diagonal. `origins` say for the planner where
-    the sizes of the result come from."""
+    modes of `shape`. Two modes with the same place give the diagonal."""
 
     def __init__(
         self,

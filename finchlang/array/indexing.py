@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from copy import copy
 from functools import reduce
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -51,6 +53,44 @@ class IndexedPart(lazy.Expression):
         self.args, self.kinds, self.places, self.numbers = args, kinds, places, numbers
         self.shape, self.values = shape, args[0].values
         self.static = IndexedPart, kinds, places, len(shape)
+
+    def inwards(self, planner: Any) -> lazy.Expression:
+        """Of slices and integers: lists may take an element again and again."""
+        kinds = [kind for kind in self.kinds if kind not in (ALL, AT, WINDOW)]
+        is_moved = all([kind[0] == SLICE and kind[1] > 0 for kind in kinds])
+        return self._inside(self.args[0], planner) if is_moved else self
+
+    def _inside(self, arg: lazy.Expression, planner: Any) -> lazy.Expression:
+        """The part of an argument of this shape, taken inside of reductions that are for it alone."""
+        if not planner.is_whole(arg) and planner.has_sum(arg):
+            if isinstance(arg, lazy.Map):
+                new = copy(arg)
+                parts = [self._inside(part, planner) if part.shape else part for part in arg.args]
+                new.args, new.shape = tuple(parts), self.shape
+                return new
+            if isinstance(arg, lazy.Reduce) and not planner.has_sum(arg.args[0]):
+                found = self._reduced(arg, planner)
+                if found.values is arg.values:
+                    return found
+        if arg is self.args[0]:
+            return self
+        part = copy(self)
+        part.args, part.values = (arg,), arg.values
+        planner.sources[planner.number(part)] = planner.source(self)
+        return part
+
+    def _reduced(self, arg: lazy.Reduce, planner: Any) -> lazy.Expression:
+        """The part of a reduction as the reduction of a part, with the reduced modes at its end."""
+        (inner,), axes, order = arg.args, arg.axes, len(self.shape)
+        own, more = iter(zip(self.kinds, self.places, strict=True)), count(order)
+        modes = [(ALL, next(more)) if k in axes else next(own) for k in range(len(inner.shape))]
+        kinds, places = zip(*modes, strict=True)
+        shape = (*self.shape, *[inner.shape[k] for k in axes])
+        part = IndexedPart((inner,), kinds, places, self.numbers, shape)
+        given = [(self, k) for k in range(order)] + [(inner, k) for k in axes]
+        part.origins = [planner.place(node, k) for node, k in given]
+        planner.sources[planner.number(part)] = planner.source(self)
+        return lazy.Reduce(arg.op, part, tuple(range(order, len(shape))))
 
     def lower(self, to: Any, indices: tuple[ast.Node, ...]) -> ast.Node:
         arg, *lists = self.args

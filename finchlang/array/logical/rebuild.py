@@ -114,11 +114,11 @@ class LogicalPlanner:
 
     def place(self, node: lazy.Expression, mode: int) -> Place:
         """Where the size of a node's mode comes from."""
+        if node.origins:
+            return node.origins[mode]
         number = self.source(node)
         if number < self.count:
             return number, mode
-        if isinstance(node, lazy.View):
-            return node.origins[mode]
         arg = next(arg for arg in node.args if arg.shape)
         if isinstance(node, lazy.Reduce):
             mode = [k for k in range(len(arg.shape)) if k not in node.axes][mode]
@@ -137,6 +137,10 @@ class LogicalPlanner:
             found = self.planned[number] = node
         if found is None:
             is_planned = self.reorder != "none"
+            inner = node.inwards(self) if is_planned else node
+            if inner is not node:
+                self.planned[number] = found = self.plan(inner)
+                return found
             form = form_of(node, self.is_whole, self.place) if is_planned else None
             found, told = (None, None) if form is None else self.divided(node, form)
             if found is None:
