@@ -115,7 +115,7 @@ def vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Array:
 def einsum(subscripts: str, /, *arrays: Any) -> Array:
     """The sum of products in NumPy's notation, `einsum("ik,kj->ij", A, B)`; without `->` letters that occur
     once are kept, sorted. Sizes of 1 are repeated. Raises ValueError for a notation that does not fit."""
-    args = operands(*arrays) if arrays else []
+    args = operands(*arrays)
     text = with_letters(subscripts.replace(" ", ""), [len(arg.shape) for arg in args])
     given, arrow, result = text.partition("->")
     parts = given.split(",")
