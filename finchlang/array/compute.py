@@ -260,13 +260,10 @@ def _must_copy(found: _Nodes, outs: Any) -> bool:
     leaves = [node.value for node in found.nodes if isinstance(node, Leaf)]
     arrays = [leaf for leaf in leaves if isinstance(leaf, np.ndarray)]
     bodies = {id(body_of(leaf)) for leaf in leaves}
-    is_read = [
-        any([np.shares_memory(out, array) for array in arrays])
-        if isinstance(out, np.ndarray)
-        else id(body_of(out)) in bodies
-        for out in outs
-    ]
-    return any(is_read) or len(set(found.roots)) < len(found.roots)
+    own = [out for out in outs if isinstance(out, np.ndarray)]
+    is_shared = any(np.shares_memory(out, array) for out in own for array in arrays)
+    is_read = is_shared or any(id(body_of(out)) in bodies for out in outs)
+    return is_read or len(set(found.roots)) < len(found.roots)
 
 
 def _check_outputs(roots: tuple[Expression, ...], outs: Any) -> None:

@@ -254,11 +254,8 @@ def roll(x: Any, /, shift: Any, axis: Any = None) -> Array:
     front; all elements in row-major order if no axis is given."""
     arg = as_expression(x)
     if axis is None:
-        moved = roll(
-            Array(reshaping.raveled(arg)),
-            sum([integer(n, "a shift") for n in listed(shift)]),
-            axis=0,
-        )
+        total = sum([integer(n, "a shift") for n in listed(shift)])
+        moved = roll(Array(reshaping.raveled(arg)), total, axis=0)
         return Array(reshaping.reshaped(moved.node, arg.shape))
     shifts, axes = listed(shift), listed(axis)
     shifts = shifts * len(axes) if len(shifts) == 1 else shifts

@@ -102,9 +102,8 @@ def _quotient(op: str, a: Expression, b: Expression) -> Expression:
 
 def _power(a: Expression, b: Expression) -> Expression:
     if isinstance(b, NumberOperand) and b.values.type.is_integer and b.value < 0:
-        raise ValueError(
-            "integers have no negative powers among the integers: `x ** -1.0` has floats"
-        )
+        message = "integers have no negative powers among the integers: `x ** -1.0` has floats"
+        raise ValueError(message)
     return apply("^", a, b)
 
 

@@ -117,9 +117,8 @@ def getitem(x: Any, key: Any) -> lazy.Array:
     kind of index."""
     arg = as_expression(x)
     if is_mask(key) and not np.ndim(key):
-        return along(
-            lazy.Array(with_axes(arg, (0,), len(arg.shape) + 1)), {0: slice(0, int(bool(key)))}
-        )
+        whole = lazy.Array(with_axes(arg, (0,), len(arg.shape) + 1))
+        return along(whole, {0: slice(0, int(bool(key)))})
     return lazy.Array(_parted(arg, in_each_axis(key, len(arg.shape))))
 
 
@@ -174,10 +173,8 @@ def _joined(
 ) -> lazy.Expression:
     """The part for indices whose lists broadcast to a `common` shape. Lists of which each has an axis of
     its own (`np.ix_`) are modes of their own, others are one mode that they go through together."""
-    own = [
-        [k for k, n in enumerate(index.shape, len(common) - index.ndim) if n != 1]
-        for index in lists
-    ]
+    numbered = [enumerate(index.shape, len(common) - index.ndim) for index in lists]
+    own = [[k for k, n in axes if n != 1] for axes in numbered]
     is_apart = sum(map(len, own)) == len({*sum(own, [])}) and max(map(len, own), default=0) <= 1
     own = own if is_apart or len(lists) > 1 else [[0]]
     if (is_apart or len(lists) == 1) and (left := _taken(arg, given, own)) is not None:

@@ -256,11 +256,8 @@ def diff(
     `append` after it; of Bools whether neighbours differ. Raises ValueError for a negative `n`."""
     at = _axis_of(x, axis)
     end = [1 if k == at else size for k, size in enumerate(as_expression(x).shape)]
-    parts = [
-        part if np.ndim(part) else broadcast_to(part, end)
-        for part in (prepend, x, append)
-        if part is not None
-    ]
+    given = [part for part in (prepend, x, append) if part is not None]
+    parts = [part if np.ndim(part) else broadcast_to(part, end) for part in given]
     found = concat(parts, axis=at) if len(parts) > 1 else x
     if n < 0:
         raise ValueError(f"differences are taken 0 times or more, not {n}")
@@ -279,10 +276,8 @@ def meshgrid(*arrays: Any, indexing: str = "xy") -> list[Array]:
     axes = list(range(len(arrays)))
     if indexing == "xy" and len(arrays) > 1:
         axes[:2] = 1, 0
-    wide = [
-        expand_dims(ravel(x), axis=[axis for axis in range(len(arrays)) if axis != own])
-        for own, x in zip(axes, arrays, strict=True)
-    ]
+    others = [[axis for axis in range(len(arrays)) if axis != own] for own in axes]
+    wide = [expand_dims(ravel(x), axis=new) for x, new in zip(arrays, others, strict=True)]
     return broadcast_arrays(*wide)
 
 

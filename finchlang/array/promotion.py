@@ -68,9 +68,8 @@ def with_letters(subscripts: str, orders: list[int]) -> str:
     given, arrow, result = subscripts.replace("...", ".").partition("->")
     parts = given.split(",")
     free = "".join([letter for letter in ascii_letters if letter not in subscripts])
-    counts = [
-        n - len(part) + 1 if "." in part else 0 for part, n in zip(parts, orders, strict=False)
-    ]
+    pairs = zip(parts, orders, strict=False)
+    counts = [n - len(part) + 1 if "." in part else 0 for part, n in pairs]
     most = max(counts, default=0)
     found = [p.replace(".", free[most - n : most]) for p, n in zip(parts, counts, strict=False)]
     once = [letter for letter in sorted(given) if letter.isalpha() and given.count(letter) == 1]

@@ -237,9 +237,8 @@ class NativeCall:
                 self._moving.append((at, *places))
         ends = self._spans[len(given) :]
         #: the tensors of its own among the buffers, and among the outputs
-        self._kept = [
-            slice(spans[0].start, spans[-1].stop) for spans in (*zip(*ends, strict=True),)[::2]
-        ]
+        both = (*zip(*ends, strict=True),)[::2]
+        self._kept = [slice(spans[0].start, spans[-1].stop) for spans in both]
 
     def run(self, arguments: Sequence[Argument], numbers: Sequence[Any]) -> Made:
         """Run on the arguments. Gives those that are written, each with its new memory (None if only the

@@ -222,9 +222,8 @@ class CallSite:
         nodes = list(walk(node.program))
         # by identity: nodes compare by structure, and a name may be called and be a value, too
         called = {id(n.op): n.op for n in nodes if isinstance(n, (Call, Assign))}
-        self.variables = {
-            n.name: n for n in nodes if isinstance(n, Variable) and id(n) not in called
-        }
+        variables = [n for n in nodes if isinstance(n, Variable) and id(n) not in called]
+        self.variables = {n.name: n for n in variables}
         #: the names that may be functions of the script
         self.called = substitute.functions_called(nodes)
         self._names = tuple(self.variables)

@@ -132,11 +132,8 @@ class KernelEvent:
             tensors = [describe(deepcopy(argument[VALUE])) for argument in tensors]
         with one_call_at_a_time:
             made, _ = self.compiled.run(engine, tensors, numbers, tracer, host)
-        return [
-            (self.compiled.bounds[at], tensors[at], memory)
-            for at, memory in made
-            if at < len(tensors)
-        ]
+        known = [(at, memory) for at, memory in made if at < len(tensors)]
+        return [(self.compiled.bounds[at], tensors[at], memory) for at, memory in known]
 
 
 class Runner:

@@ -77,9 +77,8 @@ class StagedUnit(Staged):
                 message = f"a kernel writes `{shared[0]}`, which it has by two names"
                 raise FinchError("life cycle", message, node.span)
             levels, sets = staged.normalized.formats, (own.changed, own.declared)
-            found[node] = unit_rules.KernelToRun(
-                staged.program, slots, levels, *sets, (*own.workspaces,)
-            )
+            parts = staged.program, slots, levels, *sets, (*own.workspaces,)
+            found[node] = unit_rules.KernelToRun(*parts)
         return found
 
     def signed(self) -> Signature:
@@ -116,12 +115,11 @@ class StagedUnit(Staged):
     @property
     def decisions(self) -> tuple[tuple[str, str], ...]:
         """Those of its kernels, each with its line."""
-        found = (
-            (node.span, *each) for node, staged in self.parts.items() for each in staged.decisions
-        )
-        return tuple(
-            [(f"{name}, line {span.line}" if span else name, what) for span, name, what in found]
-        )
+        found = []
+        for node, staged in self.parts.items():
+            where = f", line {node.span.line}" if node.span else ""
+            found += [(name + where, what) for name, what in staged.decisions]
+        return tuple(found)
 
     def run_rules(
         self, host: Host, tracer: Tracer | None, noted: Any = lambda rule: rule
@@ -143,7 +141,5 @@ class StagedUnit(Staged):
             unit_rules.run_unit(unit, body, seen, [*self._inputs.values()], table, tracer)
         finally:
             forget()
-        return (
-            *(body.cells[name] for name in unit.results),
-            *(body.homes[n] for n in unit.exchanging),
-        )
+        results = [body.cells[name] for name in unit.results]
+        return (*results, *(body.homes[n] for n in unit.exchanging))

@@ -44,9 +44,8 @@ def specialized(
             found = replace(found, laws=replace(found.laws, ranged=ranged))
         return node if found is None else replace(node, op=replace(found, span=node.op.span))
 
-    masks: dict[Any, Any] = {
-        ast.Variable(name): v.call for name, v in values.items() if isinstance(v, MaskValue)
-    }
+    given = [(name, v) for name, v in values.items() if isinstance(v, MaskValue)]
+    masks: dict[Any, Any] = {ast.Variable(name): v.call for name, v in given}
     program = substitute(node.program, masks) if masks else node.program
     if called := {ast.Call(mask, ()) for mask in masks.values()}:  # `m()` is `m` for a bare name
         program = rewrite_bottom_up(lambda n: n.op if n in called else n, program)

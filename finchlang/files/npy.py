@@ -17,9 +17,8 @@ def read_npy(file: Path) -> np.ndarray:
     # the header's sizes are checked against the file's length before `np.load` allocates memory
     with open(file, "rb") as text:
         version = np.lib.format.read_magic(text)
-        read = {(1, 0): np.lib.format.read_array_header_1_0}.get(
-            version, np.lib.format.read_array_header_2_0
-        )
+        first, second = np.lib.format.read_array_header_1_0, np.lib.format.read_array_header_2_0
+        read = first if version == (1, 0) else second
         shape, _, dtype = read(text)
         bytes_needed = dtype.itemsize
         for size in shape:

@@ -117,9 +117,8 @@ def kernel(machine: Machine, term: ast.Node, state: body_rules.BodyState) -> Ste
     if not isinstance(term, loop_ir.RunKernel):
         return None
     host, unit = state.host, state.body
-    numbers = {
-        own: host.let(body_rules.evaluate(machine, expr, state), own) for own, expr in term.numbers
-    }
+    value = partial(body_rules.evaluate, machine, state=state)
+    numbers = {own: host.let(value(expr), own) for own, expr in term.numbers}
     if not term.is_own:  # numbers of the script are data, also where they are known
         known = {own: expr for own, expr in numbers.items() if isinstance(expr, ir.Const)}
         numbers |= {own: host.get(host.cell(expr, own)) for own, expr in known.items()}

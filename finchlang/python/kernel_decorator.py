@@ -195,9 +195,8 @@ def _decorated(function: FunctionType, frame: FrameType, session: Session) -> Ke
     names = tuple(signature.parameters)
     for parameter in signature.parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            message = (
-                f"`*{parameter.name}` of {function.__name__}: a kernel takes each tensor by a name"
-            )
+            where = f"`*{parameter.name}` of {function.__name__}"
+            message = f"{where}: a kernel takes each tensor by a name"
             raise FinchError("type", message)
     around = {**function.__globals__, **frame.f_locals}
     for name, node in free_names(script).items():

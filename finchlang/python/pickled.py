@@ -94,18 +94,13 @@ def _read(pickled: Pickled, session: Session) -> Iterator[tuple[str, Any]]:
 
 
 def reduced_session(session: Session, protocol: int) -> Any:
-    options = {
-        name: getattr(session, name) for name in ("engine", "rules", "workspaces", "checked")
-    }
+    names = ("engine", "rules", "workspaces", "checked")
+    options = {name: getattr(session, name) for name in names}
     options["staging"] = session._evaluator.loops is not None
     values = session.environment.values
     output = {} if session.output is None else {"output": session.output}
-    return _session, (
-        type(session),
-        options,
-        _written(values, output, protocol),
-        _written(values, values, protocol),
-    )
+    written = [_written(values, content, protocol) for content in (output, values)]
+    return _session, (type(session), options, *written)
 
 
 def _session(

@@ -44,10 +44,9 @@ def operator_of(value: Any, name: str = "this") -> Any:
     function. Raises FinchError "type" for other values."""
     found = operation(value)
     if found is None:
-        hint = (
-            "`@einsum` sums up by `+=` what the result has no index for" if name == "sum" else None
-        )
-        raise FinchError("type", f"`{name}` is no operator of elements", hint=hint)
+        hint = "`@einsum` sums up by `+=` what the result has no index for"
+        message = f"`{name}` is no operator of elements"
+        raise FinchError("type", message, hint=hint if name == "sum" else None)
     if isinstance(found, ast.Variable):
         return found.name
     found = trees.replace(found, span=None)  # messages are to have its name

@@ -207,13 +207,11 @@ class _Einsum(_Elements):
             if any(isinstance(part, ast.Index) for part in parts):
                 message = "the ends of a window are numbers of the script"
                 raise FinchError("type", message, index.span)
-        keys = [
-            ALL if isinstance(index, ast.Index) else self.index(index, size)
-            for index, size in zip(ranges, array.shape, strict=True)
-        ]
+        pairs = zip(ranges, array.shape, strict=True)
+        keys = tuple([ALL if isinstance(i, ast.Index) else self.index(i, n) for i, n in pairs])
         names = [i.args[0] if isinstance(i, ast.Call) else i for i in access.indices]
         kept = tuple([name for name in names if isinstance(name, ast.Index)])
-        return getitem(lazy.Array(array), tuple(keys)).node, kept
+        return getitem(lazy.Array(array), keys).node, kept
 
     def call(
         self, name: str, op: ast.Node, args: tuple[ast.Node, ...], named: Mapping[str, Any] = _NONE

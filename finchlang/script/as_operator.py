@@ -13,7 +13,7 @@ from finchlang.base.records import record
 from finchlang.calls.environment import Environment, Scope, assigned_names
 from finchlang.operators.operator import wrong_count
 from finchlang.operators.operator_table import Operator, node_of, operator
-from finchlang.script import unit_names
+from finchlang.script import unit_names as un
 from finchlang.script.as_unit import Units
 from finchlang.script.functions import PREDEFINED, FinchFunction
 from finchlang.script.show import kind_of
@@ -106,7 +106,7 @@ def closed(function: FinchFunction, within: tuple[FinchFunction, ...]) -> Closed
     closing = _Closing(function.definition, function.scope, function.parent, (*within, function))
     try:
         found = trees.replace(closing.operation(), laws=function.laws)
-    except unit_names.NotStaged as refusal:
+    except un.NotStaged as refusal:
         raise FinchError("type", refusal.message, refusal.span, _ALLOWED) from None
     if known is not None and known.operation == found:
         found = known.operation  # comparing one object with itself is quick
@@ -117,7 +117,7 @@ def closed(function: FinchFunction, within: tuple[FinchFunction, ...]) -> Closed
     return made
 
 
-class _Names(unit_names.UnitNames):
+class _Names(un.UnitNames):
     """What names mean in a function that becomes an operator: numbers of its own, under their names, and
     known values of what is around it."""
 
@@ -125,11 +125,9 @@ class _Names(unit_names.UnitNames):
         super().__init__(environment)
         self.closing = closing
 
-    def take(
-        self, name: str, key: unit_names.Key, owner: Environment, around: Environment | None
-    ) -> None:
+    def take(self, name: str, key: un.Key, owner: Environment, around: Environment | None) -> None:
         value = owner.values.get(name)
-        self.given[key] = unit_names.GivenName(name, lambda _: owner.values, key, unit_names.ABSENT)
+        self.given[key] = un.GivenName(name, lambda _: owner.values, key, un.ABSENT)
 
         self.closing.uses.append((owner.values, name, value))
         type, held = type_of_value(value), value
@@ -138,15 +136,15 @@ class _Names(unit_names.UnitNames):
             named = None if type_of_value(held) is type else type.name
             self.values[key] = self.given[key].meaning = ast.Literal(held, named)
         elif value is not None:
-            self.values[key] = self.given[key].meaning = unit_names.Static(value)
+            self.values[key] = self.given[key].meaning = un.Static(value)
 
-    def unset(self, key: unit_names.Key, span: Span | None) -> FinchError:
+    def unset(self, key: un.Key, span: Span | None) -> FinchError:
         if key not in self.given:
             return super().unset(key, span)
         guess = did_you_mean(key[1], {*self.closing.own, *PREDEFINED})
         return explained(FinchError("unknown name", f"`{key[1]}` is not defined", span, guess))
 
-    def bound(self, key: unit_names.Key, span: Span | None) -> ast.Variable:
+    def bound(self, key: un.Key, span: Span | None) -> ast.Variable:
         if key in self.given:
             message = f"`{key[1]}` belongs to the function around `{self.closing.name}`"
             hint = "an operator assigns to names of its own alone"
@@ -173,7 +171,7 @@ class _Closing(Units):
         self.functions: list[tuple[Operation, FinchFunction | Operator]] = []
         self.recursion: FinchError | None = None
         self.names.taken = set(self.own)
-        self.frame = self.root = frame = unit_names.CallFrame(self.own, environment, True)
+        self.frame = self.root = frame = un.CallFrame(self.own, environment, True)
         self.names.numbers = {(id(frame), name): name for name in self.own}
         self.names.values = {(id(frame), n): ast.Variable(n) for n in definition.parameters}
 
@@ -202,12 +200,12 @@ class _Closing(Units):
         if not isinstance(node, ast.Function):
             super().statement(node, is_last)
             return
-        own = {n for n in assigned_names(node.body) if not unit_names.is_local(n, self.frame)}
+        own = {n for n in assigned_names(node.body) if not un.is_local(n, self.frame)}
         unused: Any = None  # an operator never runs it
         parent: Any = self.frame
         inner = FinchFunction(node, Scope(None, own | {*node.parameters}), parent, unused)
         key = self.names.key(node.name, self.frame)
-        self.names.assign(key, unit_names.Static(inner), node.span)
+        self.names.assign(key, un.Static(inner), node.span)
         if is_last:
             raise self.without_value(node.span)
 
@@ -243,7 +241,7 @@ class _Closing(Units):
 
     def named(self, name: str, span: Span | None) -> Any:
         found = super().named(name, span)
-        if isinstance(found, unit_names.Static) and not isinstance(found.value, Type):
+        if isinstance(found, un.Static) and not isinstance(found.value, Type):
             what = f"`{name}` is {kind_of(found.value)}"
             message = f"{what}; what `{self.name}` takes from around it are numbers"
             raise FinchError("type", message, span, _ALLOWED)
@@ -272,13 +270,13 @@ class _Closing(Units):
         name, parameters = definition.name, definition.parameters
         found: Operation | Itself
         if keywords:
-            raise unit_names.NotStaged(f"`{name}` is called with named arguments", span)
+            raise un.NotStaged(f"`{name}` is called with named arguments", span)
         if len(given) != len(parameters):
             hint = f"it is defined as `{name}({', '.join(parameters)})`"
             raise wrong_count(name, (len(parameters),) * 2, len(given), span, hint)
         if definition in self.within:
             raise self.recursive(name, span)
-        if isinstance(function.parent, unit_names.CallFrame):
+        if isinstance(function.parent, un.CallFrame):
             return super().call(function, given, keywords, span)
         if function in self.callers:
             if function is not self.callers[-1]:

@@ -12,7 +12,7 @@ from finchlang.base.records import record
 from finchlang.calls.environment import Environment, assigned_names
 from finchlang.functions import unit as loop_ir
 from finchlang.levels.level import level_of
-from finchlang.script import unit_names
+from finchlang.script import unit_names as un
 from finchlang.script.functions import PREDEFINED, FinchFunction
 from finchlang.script.unit_expressions import UnitExpressions
 from finchlang.syntax import nodes as ast, traversal as trees
@@ -52,12 +52,9 @@ class Units(UnitExpressions):
         names.formats |= dict.fromkeys(own, Int64)
         around = names.environment
         locals = frozenset() if own else around.scope.owned - around.values.keys()
-        self.root, self.start = (
-            unit_names.CallFrame(frozenset(locals), around, True),
-            names.moment(),
-        )
+        self.frame = self.root = un.CallFrame(frozenset(locals), around, True)
         self.frames.append(self.root)
-        self.frame = self.root
+        self.start = names.moment()
         match node:
             case ast.While(condition, body):
                 self.loop(condition, body, node.span)
@@ -65,7 +62,7 @@ class Units(UnitExpressions):
                 start, stop, *given = map(ast.Variable, own[1:])
                 by: ast.Node | None = None if step == 1 else ast.Literal(step)
                 by = given[0] if given else by
-                columns = sorted(n for n in around.scope.owned if n.startswith(unit_names.ENTRIES))
+                columns = sorted(n for n in around.scope.owned if n.startswith(un.ENTRIES))
                 columns = columns[-len(node.names or (node.variable,)) :]
                 items = tuple(map(_at_place, columns))
                 self.turns(node, Rounds(ast.Extent(start, stop, by), items))
@@ -73,10 +70,7 @@ class Units(UnitExpressions):
                 self.statement(body, True)
             case ast.Comprehension():
                 self.leave(self.comprehension(node, True), node.span)
-        flags = [
-            *names.flags.values(),
-            *([unit_names.RETURNED] if self.root.exit is not None else []),
-        ]
+        flags = [*names.flags.values(), *([un.RETURNED] if self.root.exit is not None else [])]
         unset = [ast.Let((ast.Variable(f),), None, FALSE) for f in flags]
         body = ast.Script((*unset, *names.out), span=node.span)
         return self.made_whole(body, own, node.span)
@@ -85,13 +79,11 @@ class Units(UnitExpressions):
         """The unit with this body. Slots that exchange with those of given tensors get resting slots."""
         names = self.names
         if sum(isinstance(n, loop_ir.RunKernel) for n in trees.walk(body)) > KERNELS:
-            raise unit_names.NotStaged(f"there are more than {KERNELS} kernels in it", span)
-        pairs = [
-            (n.slot, n.other) for n in trees.walk(body) if isinstance(n, loop_ir.ExchangeSlots)
-        ]
+            raise un.NotStaged(f"there are more than {KERNELS} kernels in it", span)
+        exchanges = trees.find_all(body, loop_ir.ExchangeSlots)
         rests: dict[str, list[tuple[str, str]]] = {}
         groups = []
-        for group in unit_names.slots_in(pairs):
+        for group in un.slots_in((n.slot, n.other) for n in exchanges):
             given = [name for name in group if name in names.kinds]
             if any(name in names.made for name in group):
                 resting = [(name, names.fresh(f"{name}_rest")) for name in given]
@@ -115,14 +107,11 @@ class Units(UnitExpressions):
         told = (*results, *own_slots)
         results += tuple(names.flags[name] for name in told if name in names.flags)
         items = _items(self.root.result)
-        slots = [item.name for item in items if isinstance(item, unit_names.SlotName)]
+        slots = [item.name for item in items if isinstance(item, un.SlotName)]
         returned = tuple(dict.fromkeys((*own_slots, *slots)))
         if self.root.exit is not None:
-            results += (
-                unit_names.RETURNED,
-                *(item.name for item in items if isinstance(item, ast.Variable)),
-            )
-        tensors = tuple(m.name for m in meanings if isinstance(m, unit_names.SlotName))
+            results += (un.RETURNED, *(i.name for i in items if isinstance(i, ast.Variable)))
+        tensors = tuple(m.name for m in meanings if isinstance(m, un.SlotName))
         return loop_ir.Unit(
             *(body, tensors, tuple(names.made), numbers, results, tuple(groups), returned),
             fixed=tuple(filter(names.is_array, names.kinds)),
@@ -156,7 +145,7 @@ class Units(UnitExpressions):
             case ast.Break() | ast.Continue() if self.loops:
                 before, left = self.loops[-1]
                 if isinstance(node, ast.Break):
-                    left |= unit_names.numbers_in(self.names.values)
+                    left |= un.numbers_in(self.names.values)
                 self.names.reconcile(before(), node.span)
                 self.names.emit(node)
             case ast.Return(given):
@@ -191,22 +180,19 @@ class Units(UnitExpressions):
             value = self.value(given)
             key = id(self.enter(frozenset((name,)))), name
             self.names.assign(key, value, node.span)
-        self.enter(
-            frozenset(
-                n for n in assigned_names(node.body) if not unit_names.is_local(n, self.frame)
-            )
-        )
+        own = {n for n in assigned_names(node.body) if not un.is_local(n, self.frame)}
+        self.enter(frozenset(own))
         self.statement(node.body, is_last)
         self.leave_scopes(before, around)
 
-    def leave_scopes(self, before: int, around: unit_names.CallFrame | Environment) -> None:
+    def leave_scopes(self, before: int, around: un.CallFrame | Environment) -> None:
         """Go back to the scope around the frames that were entered after so many."""
         inner, self.frame = {id(f) for f in self.frames[before:]}, around
         self.names.values = {k: v for k, v in self.names.values.items() if k[0] not in inner}
 
-    def enter(self, owned: frozenset[str]) -> unit_names.CallFrame:
+    def enter(self, owned: frozenset[str]) -> un.CallFrame:
         """Go into a scope that owns these names."""
-        self.frame = unit_names.CallFrame(owned, self.frame)
+        self.frame = un.CallFrame(owned, self.frame)
         self.frames.append(self.frame)
         return self.frame
 
@@ -224,7 +210,7 @@ class Units(UnitExpressions):
             whole = self.value(given)
             found = [*whole] if isinstance(whole, tuple) else []
         if len(found) < len(targets):
-            raise unit_names.NotStaged("this is no tuple of as many values", given.span)
+            raise un.NotStaged("this is no tuple of as many values", given.span)
         # all values are there before the first is assigned
         are_numbers = all(isinstance(value, ast.Node) for value in found)
         if are_numbers and all(isinstance(target, ast.Variable) for target in targets):
@@ -261,7 +247,7 @@ class Units(UnitExpressions):
     def is_builtin(self, op: ast.Variable) -> bool:
         """Whether a name means what it does in the language."""
         found = self.meaning(op.name, op.span)
-        return isinstance(found, unit_names.Static) and found.value is PREDEFINED.get(op.name)
+        return isinstance(found, un.Static) and found.value is PREDEFINED.get(op.name)
 
     def fail(self, message: str, span: Span | None) -> None:
         """Emit an error. The script runs what fails once more, and tells its own message."""
@@ -285,13 +271,13 @@ class Units(UnitExpressions):
             return
         found = self.value(condition)
         more = tuple(others)
-        if isinstance(found, (unit_names.Static, ast.Literal)):
+        if isinstance(found, (un.Static, ast.Literal)):
             if found.value is True:
                 self.statement(body, is_last)
             elif found.value is False:
                 self.choose(more, is_last, span)
             else:
-                raise unit_names.NotStaged("this condition is no Bool", condition.span)
+                raise un.NotStaged("this condition is no Bool", condition.span)
             return
         names, holds = self.names, self.expression_of(found, condition.span)
         then, after = names.within(lambda: self.statement(body, is_last))
@@ -340,7 +326,7 @@ class Units(UnitExpressions):
         self.loops.append((before, left))
         inside, after = names.within(round)
         self.loops.pop()
-        names.values = left | unit_names.numbers_in(after) | before()
+        names.values = left | un.numbers_in(after) | before()
         return inside
 
     def count(self, node: ast.For) -> None:
@@ -351,12 +337,9 @@ class Units(UnitExpressions):
     def rounds(self, over: ast.Node) -> Rounds:
         """What a loop is over, evaluated: a range, or the entries of arrays of one dimension, also by
         `enumerate`, `zip` or `eachindex`, which are given names."""
-        name, span, message = (
-            "",
-            over.span,
-            "the loop is over no range, and no array of one dimension",
-        )
         parts: tuple[ast.Node, ...] = (over,)
+        name, span = "", over.span
+        message = "the loop is over no range, and no array of one dimension"
         match over:
             case ast.Extent():
                 return self.range(over)
@@ -365,16 +348,16 @@ class Units(UnitExpressions):
             ):
                 parts, name = args, op.name
         if not parts or len(parts) > 1 and name != "zip":
-            raise unit_names.NotStaged(message, span)
+            raise un.NotStaged(message, span)
         slots = [self.slot_of(value, span) for value in self.several(parts)]
         if not all(self.names.is_array(slot) and level_of(f).order == 1 for slot, f in slots):
-            raise unit_names.NotStaged(message, span)
+            raise un.NotStaged(message, span)
         columns = [f"column {len(self.frames)} {k}" for k in range(len(slots))]
         frame, sizes = self.enter(frozenset(columns)), list[ast.Node]()
         for column, (slot, format) in zip(columns, slots, strict=True):
-            self.names.values[id(frame), column] = unit_names.SlotName(slot)
-            sizes.append(loop_ir.SlotSize(slot, unit_names.size_mode(format, 0), span=span))
-        place: ast.Node = ast.Variable(unit_names.PLACE)
+            self.names.values[id(frame), column] = un.SlotName(slot)
+            sizes.append(loop_ir.SlotSize(slot, un.size_mode(format, 0), span=span))
+        place: ast.Node = ast.Variable(un.PLACE)
         items = [*map(_at_place, columns)]
         items = {"enumerate": [place, *items], "eachindex": [place]}.get(name, items)
         stop = reduce(partial(ast.call, "min"), sizes)
@@ -388,18 +371,14 @@ class Units(UnitExpressions):
             is_step = ast.call("!=", step, ast.Literal(0), span=over.span)
             self.ensure(is_step, "the step is 0", over.span)
         elif type(step.value) is not int or not step.value:
-            raise unit_names.NotStaged("the step of the range is no integer but 0", over.span)
+            raise un.NotStaged("the step of the range is no integer but 0", over.span)
         return Rounds(ast.Extent(start, stop, over.step and step, span=over.span), ())
 
     def turns(self, node: ast.For, rounds: Rounds) -> None:
         own, items = node.names or (node.variable,), rounds.items
         if len(items or own[:1]) != len(own):
-            raise unit_names.NotStaged("the loop takes its values apart", node.span)
-        names, around, counter = (
-            self.names,
-            self.frame,
-            unit_names.PLACE if items else node.variable,
-        )
+            raise un.NotStaged("the loop takes its values apart", node.span)
+        names, around, counter = self.names, self.frame, un.PLACE if items else node.variable
         before, frame = names.moment(), self.enter(frozenset((*own, counter)))
         key = id(frame), counter
         variable = names.number(key)
@@ -413,17 +392,13 @@ class Units(UnitExpressions):
         self.frame = around
         names.emit(replace(node, variable=variable, iterable=rounds.range, body=body, names=()))
 
-    def comprehension(
-        self, node: ast.Comprehension, may_be_empty: bool = False
-    ) -> unit_names.SlotName:
+    def comprehension(self, node: ast.Comprehension, may_be_empty: bool = False) -> un.SlotName:
         """A new array, which loops fill with the values; unless it may be empty, it is an error then."""
         names, span, around, before = self.names, node.span, self.frame, len(self.frames)
         own = {name for each in node.names for name in each}
         later = [n for each in node.iterables[1:] for n in trees.walk(each)]
         if later and (node.is_grid or own & {n.name for n in later if isinstance(n, ast.Variable)}):
-            raise unit_names.NotStaged(
-                "a comprehension has several dimensions, or loops of any size", span
-            )
+            raise un.NotStaged("a comprehension has several dimensions, or loops of any size", span)
         total: ast.Node = ast.Literal(1)
         loops = list[ast.For]()
         for each, iterable in zip(node.names, node.iterables, strict=True):
@@ -435,53 +410,35 @@ class Units(UnitExpressions):
             total = ast.call("*", total, turns)
             more, known = (each if len(each) > 1 else ()), replace(rounds, range=over)
             loops.append(ast.For(each[0], known, ast.Script(()), more, span=span))
-        at, frame = (
-            len(self.collected),
-            self.enter(
-                frozenset((unit_names.FOUND, unit_names.ROOM, unit_names.COUNT, unit_names.VALUE))
-            ),
-        )
+        at, hidden = len(self.collected), (un.FOUND, un.ROOM, un.COUNT, un.VALUE)
+        frame = self.enter(frozenset(hidden))
         self.collected.append("")
         self.types += [Bool] * (at == len(self.types))  # at first, as all operators take Bools
         level = dense_format(self.types[at].dtype, 1)
-        found, room, count, value, place = map(
-            ast.Variable,
-            (
-                unit_names.FOUND,
-                unit_names.ROOM,
-                unit_names.COUNT,
-                unit_names.VALUE,
-                unit_names.PLACE,
-            ),
-        )
+        found, room, count, value, place = map(ast.Variable, (*hidden, un.PLACE))
 
         def let(target: ast.Node, value: ast.Node, op: str | None = None) -> ast.Node:
             return ast.Let((target,), op, value, span=span)
 
         made = self.make(level, (total,), span, is_array=True)
-        names.assign((id(frame), unit_names.FOUND), made, span)
+        names.assign((id(frame), un.FOUND), made, span)
         self.statement(let(count, ast.Literal(0)))
-        body: ast.Node = ast.Script(
-            (
-                let(value, node.value),
-                let(count, ast.Literal(1), "+"),
-                let(ast.Access(found, (count,)), value),
-            )
-        )
+        put = let(ast.Access(found, (count,)), value)
+        body: ast.Node = ast.Script((let(value, node.value), let(count, ast.Literal(1), "+"), put))
         if node.condition is not None:
             body = ast.If(((node.condition, body),), span=span)
         self.statement(reduce(lambda inner, loop: replace(loop, body=inner), loops[::-1], body))
-        self.collected[at] = names.numbers.get((id(frame), unit_names.VALUE), "")
+        self.collected[at] = names.numbers.get((id(frame), un.VALUE), "")
         if not may_be_empty:
             some = ast.call(">", self.value(count), ast.Literal(0))
             self.ensure(some, "there are no values", span)
         if node.condition is not None:  # there is room for all
-            names.assign((id(frame), unit_names.ROOM), made, span)
+            names.assign((id(frame), un.ROOM), made, span)
             made = self.make(level, (self.value(count),), span, is_array=True)
-            names.assign((id(frame), unit_names.FOUND), made, span)
+            names.assign((id(frame), un.FOUND), made, span)
             move = let(ast.Access(found, (place,)), ast.Access(room, (place,)))
             over = ast.Extent(ast.Literal(1), count, span=span)
-            self.statement(ast.For(unit_names.PLACE, over, move, (), span=span))
+            self.statement(ast.For(un.PLACE, over, move, (), span=span))
         self.leave_scopes(before, around)
         return made
 
@@ -499,18 +456,17 @@ class Units(UnitExpressions):
         if not is_fit or {*values, *defaults} != {*parameters} or definition.types:
             raise unit_names.NotStaged(f"{what} has parameters with types, or other ones", span)
         if not function.is_staged:
-            raise unit_names.NotStaged(f"{what} is not to be staged", span)
+            raise un.NotStaged(f"{what} is not to be staged", span)
         found = None if keywords or defaults else self.as_operator(function, given, span)
         if found is not None:
             return found
         self.calls += 1
         if self.calls > CALLS:
-            raise unit_names.NotStaged(
-                f"more than {CALLS} calls of functions with tensors stand in it", span
-            )
+            message = f"more than {CALLS} calls of functions with tensors stand in it"
+            raise un.NotStaged(message, span)
         if definition in self.within or len(self.within) >= DEPTH:
-            raise unit_names.NotStaged(f"{what} calls itself, or calls nest too deeply", span)
-        frame = unit_names.CallFrame(function.scope.owned, function.parent, True)
+            raise un.NotStaged(f"{what} calls itself, or calls nest too deeply", span)
+        frame = un.CallFrame(function.scope.owned, function.parent, True)
         self.frames.append(frame)
         loops, self.loops, around, self.frame = self.loops, [], self.frame, frame
         self.within.append(definition)
@@ -532,16 +488,16 @@ class Units(UnitExpressions):
     def leave(self, value: Any, span: Span | None, is_return: bool = False) -> None:
         """Leave a function with a value: names outside of it mean the same wherever it is left."""
         frame = self.frame
-        while isinstance(frame, unit_names.CallFrame) and not frame.is_function:
+        while isinstance(frame, un.CallFrame) and not frame.is_function:
             frame = frame.parent
-        assert isinstance(frame, unit_names.CallFrame)
+        assert isinstance(frame, un.CallFrame)
         names, items = self.names, _items(value)
         keys = [(id(frame), f"result {k + 1}") for k in range(len(items))]
         for key, item in zip(keys, items, strict=True):
             names.assign(key, item, span)
         if frame is self.root:
             names.reconcile(self.start(), span)
-            names.emit(ast.Let((ast.Variable(unit_names.RETURNED),), None, ast.Literal(True)))
+            names.emit(ast.Let((ast.Variable(un.RETURNED),), None, ast.Literal(True)))
         found = tuple([names.values[key] for key in keys])
         result = found if isinstance(value, tuple) else found[0]
         if frame.exit is None:
@@ -550,7 +506,7 @@ class Units(UnitExpressions):
             outside = {k: v for k, v in names.values.items() if k[0] not in inner or k in keys}
             frame.exit, frame.left, frame.result = outside, span, result
         elif type(result) is not type(frame.result) or len(found) != len(_items(frame.result)):
-            raise unit_names.NotStaged("the function has values of different kinds", span)
+            raise un.NotStaged("the function has values of different kinds", span)
         else:
             names.reconcile(frame.exit, span)
         if is_return:
@@ -558,7 +514,7 @@ class Units(UnitExpressions):
 
 
 def _at_place(column: str) -> ast.Node:
-    return ast.Access(ast.Variable(column), (ast.Variable(unit_names.PLACE),))
+    return ast.Access(ast.Variable(column), (ast.Variable(un.PLACE),))
 
 
 def _items(value: Any) -> tuple[Any, ...]:

@@ -275,10 +275,8 @@ def _of_integers(name: str, function: Callable[..., int], *args: Any) -> int:
     except ValueError:
         raise FinchError("bounds", f"{name} takes no negative numbers") from None
     if found > types.Int64.highest:
-        called = f"{name}({', '.join(map(str, given))})"
-        raise FinchError(
-            "bounds", f"Int64 cannot hold {called}", hint="floats are larger: `prod(1.0:n)`"
-        )
+        message = f"Int64 cannot hold {name}({', '.join(map(str, given))})"
+        raise FinchError("bounds", message, hint="floats are larger: `prod(1.0:n)`")
     return found
 
 
@@ -323,9 +321,8 @@ def _collect(value: Any) -> Any:
 @BUILTINS.add("isapprox")
 def _isapprox(a: Any, b: Any, rtol: float | None = None, atol: float = 0.0) -> bool:
     """Julia's `isapprox`: whether norm(a - b) <= max(atol, rtol * max(norm(a), norm(b)))."""
-    x, y = (
-        np.asarray(data.dense(v) if data.is_array(v) else getattr(v, "value", v)) for v in (a, b)
-    )
+    found = [data.dense(v) if data.is_array(v) else getattr(v, "value", v) for v in (a, b)]
+    x, y = map(np.asarray, found)
     if x.dtype.kind not in "biuf" or y.dtype.kind not in "biuf":
         raise FinchError("type", f"isapprox does not take {kind_of(a)} and {kind_of(b)}")
     if x.shape != y.shape:

@@ -260,9 +260,9 @@ def _found(call: Call, args: tuple[Any, ...], name: str, is_first: bool = False)
     return (place_in(args[-1], k) for k, held in enumerate(are_true(call, args, name)) if held)
 
 
-FUNCTIONS.add(
-    "findall", lambda call, *args: data.shaped([*_found(call, args, "findall")]), calls=True
-)
+@FUNCTIONS.add("findall", calls=True)
+def _all_places(call: Call, *args: Any) -> Any:
+    return data.shaped([*_found(call, args, "findall")])
 
 
 @FUNCTIONS.add("findfirst", calls=True)
@@ -320,9 +320,8 @@ _of_dictionary("delete!", _delete)
 
 @FUNCTIONS.add("pairs")
 def _pairs(value: Any) -> Any:
-    return [
-        *(data.entries(value) if isinstance(value, dict) else enumerate(data.entries(value), 1))
-    ]
+    entries = data.entries(value)
+    return [*(entries if isinstance(value, dict) else enumerate(entries, 1))]
 
 
 # ------------------------------------------------------------------------------ strings
@@ -339,9 +338,8 @@ def _joined(values: Any, sign: Any = "") -> str:
 
 def _replaced(string: Any, *pairs: Any) -> str:
     for pair in pairs:
-        if not (
-            isinstance(pair, types.Pair) and isinstance(string, str) and isinstance(pair[0], str)
-        ):
+        is_known = isinstance(pair, types.Pair) and isinstance(pair[0], str)
+        if not is_known or not isinstance(string, str):
             hint = 'replace("a-b", "-" => "+")'
             raise FinchError("type", "replace takes a string and pairs of strings", hint=hint)
         string = joined([string.replace(pair[0], text(pair[1]))])

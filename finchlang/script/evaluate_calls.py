@@ -130,9 +130,9 @@ class Calls(Expressions):
             try:
                 args = [arg(env) for arg in arguments]
                 function = known[tuple(map(type, args))]
-                return (
-                    self.apply(op, args, {}, span, keeps) if function is None else function(*args)
-                )
+                if function is None:
+                    return self.apply(op, args, {}, span, keeps)
+                return function(*args)
             except FinchError as error:
                 raise _with_dot(error, node).at(span) from None
 

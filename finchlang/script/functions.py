@@ -285,10 +285,8 @@ def arguments(
             values[parameter] = default(environment)
         kind = kinds.get(parameter)
         if kind is not None and not _is(values[parameter], kind):
-            what = f"`{parameter}` of `{definition.name}`"
-            raise FinchError(
-                "type", f"{what} must be {kind}, not {kind_of(values[parameter])}", span
-            )
+            what, found = f"`{parameter}` of `{definition.name}`", kind_of(values[parameter])
+            raise FinchError("type", f"{what} must be {kind}, not {found}", span)
     return environment
 
 

@@ -145,10 +145,9 @@ def small(value: Any, name: str) -> np.ndarray:
 
     if isinstance(value, (list, data.FinchRange)):
         return _numbers(value, name).astype(float)
+    tensor = value if isinstance(value, np.ndarray) else tensor_of(value)
     try:
-        found = np.asarray(
-            dense_array(value if isinstance(value, np.ndarray) else tensor_of(value))
-        )
+        found = np.asarray(dense_array(tensor))
     except TypeError:
         message = f"`{name}` takes arrays that fit into memory densely, and this one does not"
         hint = "write an iterative method with `A * x`, or use `scipy.sparse.linalg` in Python"

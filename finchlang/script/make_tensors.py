@@ -166,9 +166,8 @@ def sparse_of(*args: Any) -> Tensor:
     if len(shape) != len(vectors):
         message = f"there are {len(vectors)} vectors of coordinates and {len(shape)} sizes"
         raise FinchError("dimension", message)
-    return Tensor.from_coo(
-        list_format(element, len(shape)), sizes_of(shape), [*coordinates], values
-    )
+    format = list_format(element, len(shape))
+    return Tensor.from_coo(format, sizes_of(shape), [*coordinates], values)
 
 
 def _vector(value: Any) -> Any:

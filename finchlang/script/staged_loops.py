@@ -20,7 +20,7 @@ from finchlang.calls.environment import Environment, Scope
 from finchlang.calls.kernel import UnitKernel
 from finchlang.calls.runner import UNITS, Runner
 from finchlang.operators.operator_table import Operator
-from finchlang.script import unit_names
+from finchlang.script import unit_names as un
 from finchlang.script.evaluate_expressions import Leave
 from finchlang.script.functions import FinchFunction, reached
 from finchlang.script.values import Builtin, FinchRange, columns, entries
@@ -57,10 +57,10 @@ class Variant:
 
     #: names whose values are arguments of the unit, tensors first, and the formats of these; those that
     #: are to mean the same as before; and those that may have another value afterwards
-    taken: list[unit_names.GivenName] = field(default_factory=list)
+    taken: list[un.GivenName] = field(default_factory=list)
     formats: list[Any] = field(default_factory=list)
-    known: list[unit_names.GivenName] = field(default_factory=list)
-    changed: list[unit_names.GivenName] = field(default_factory=list)
+    known: list[un.GivenName] = field(default_factory=list)
+    changed: list[un.GivenName] = field(default_factory=list)
     unbound: frozenset[str] = frozenset()  # names that the file or prompt may not bind
     uses: list[tuple[dict[str, Any], str, Any]] = field(default_factory=list)  # as of UnitNames
     step: int | None = 1  # of a range, None for any
@@ -78,9 +78,7 @@ class Variant:
         for given in self.known:
             value, meaning = given.where(environment).get(given.name), given.meaning
             if value is not meaning.value and (
-                value is None
-                or meaning is unit_names.ABSENT
-                or not meaning.is_same(type(meaning)(value))
+                value is None or meaning is un.ABSENT or not meaning.is_same(type(meaning)(value))
             ):
                 return None
         bound = [given.where(environment).get(given.name) for given in self.taken]
@@ -102,16 +100,14 @@ class Variant:
         own += [argument[args.OWNER] for argument in arguments[count:]]
         return arguments[:count], own
 
-    def take(self, names: unit_names.UnitNames) -> None:
+    def take(self, names: un.UnitNames) -> None:
         """Have what a unit is given looked at."""
         found, self.uses = names.told(), names.uses
-        slots = [given for given in found if isinstance(given.meaning, unit_names.SlotName)]
+        slots = [given for given in found if isinstance(given.meaning, un.SlotName)]
         self.taken = slots + [given for given in found if isinstance(given.meaning, ast.Variable)]
         self.formats = [names.formats[given.meaning.name] for given in self.taken]
         others = [g for g in found if g not in self.taken and g.key not in names.own]
-        self.known = [
-            given for given in others if given.meaning is not unit_names.ABSENT or given.is_local
-        ]
+        self.known = [given for given in others if given.meaning is not un.ABSENT or given.is_local]
         self.unbound = frozenset(given.name for given in others if given not in self.known)
         self.changed = [given for given in found if given.result]
 
@@ -292,7 +288,7 @@ class StagedLoops:
         known, span, around = function, None, Environment()
         names = tuple([f"entry {k}" for k in range(len(values))])
         given = tuple(map(ast.Variable, names))
-        value: ast.Node = ast.call(unit_names.MAPPED, *given)
+        value: ast.Node = ast.call(un.MAPPED, *given)
         if isinstance(function, FinchFunction):
             known = definition = function.definition
             is_plain = function.is_staged and not (definition.types or definition.defaults)
@@ -307,9 +303,7 @@ class StagedLoops:
         if loop is None:
             loop = replace(collecting(value, (names,), None, span), kept=known)
             keep(self.maps, id(known), loop, KNOWN)
-        within = Environment(
-            Scope(around.scope, (unit_names.MAPPED,)), around, {unit_names.MAPPED: function}
-        )
+        within = Environment(Scope(around.scope, (un.MAPPED,)), around, {un.MAPPED: function})
         source = values[0] if len(values) == 1 else [*zip(*map(entries, values), strict=True)]
         return self.collected(loop, within, [source])
 
@@ -372,21 +366,19 @@ class StagedLoops:
         variant = Variant(step=step)
         try:
             for _ in range(PATIENCE):
-                names = unit_names.UnitNames(environment)
+                names = un.UnitNames(environment)
                 units = Units(names, self.evaluate, self.choices, operation, loop.types)
                 unit = replace(units.unit(loop.node, variant.step), span=loop.node.span)
                 if units.collected and (found := types_collected(unit, units)) != units.types:
                     loop.types = found
-                    names.errors.append(
-                        unit_names.NotStaged("types of values change", loop.node.span)
-                    )
+                    names.errors.append(un.NotStaged("types of values change", loop.node.span))
                 else:
                     break
             for error in names.errors:
                 raise error
             kernel = UnitKernel(unit, units.names.formats, *self.choices)
             if isinstance(loop.node, ast.Comprehension) and kernel.written:
-                raise unit_names.NotStaged("it changes other tensors", loop.node.span)
+                raise un.NotStaged("it changes other tensors", loop.node.span)
             variant.take(units.names)
             arguments = variant.arguments(environment)
             if arguments is not None and not why_not(kernel, arguments):
@@ -396,7 +388,7 @@ class StagedLoops:
         except FinchError as refusal:  # an error is what the loop itself will find
             if refusal.kind == "interrupted":
                 raise
-            if isinstance(refusal, unit_names.NotStaged) and refusal.is_late:
+            if isinstance(refusal, un.NotStaged) and refusal.is_late:
                 loop.late += 1
                 if not isinstance(loop.node, ast.Function) and loop.late <= PATIENCE:
                     return False
@@ -404,7 +396,7 @@ class StagedLoops:
         except Exception as error:  # a fault of staging is none of the loop
             if os.environ.get("FINCH_CHECK") == "1" or not _is_ours(error):
                 raise
-            variant.refusal = unit_names.NotStaged(f"{type(error).__name__}: {error}", None)
+            variant.refusal = un.NotStaged(f"{type(error).__name__}: {error}", None)
         variant.take(units.names)  # also what a refusal was due to
         loop.variants.insert(0, variant)
         loop.made += 1
@@ -439,7 +431,7 @@ class StagedLoops:
                     raise
                 limit = done = error.note[0] if error.note else 0
                 continue
-            if variant.leave is not None and results.get(unit_names.RETURNED):
+            if variant.leave is not None and results.get(un.RETURNED):
                 node, tell = variant.leave
                 return Leave(node, tell(results))
             return done
@@ -455,7 +447,7 @@ def count_of(value: Any) -> int | None:
 
 def holding(parts: list[Any], environment: Environment) -> Environment:
     """An environment with names for entries of arrays, which scripts cannot have."""
-    hidden: dict[str, Any] = dict(zip(unit_names.entry_names(len(parts)), parts, strict=True))
+    hidden: dict[str, Any] = dict(zip(un.entry_names(len(parts)), parts, strict=True))
     return Environment(Scope(environment.scope, hidden), environment, hidden)
 
 
@@ -463,16 +455,12 @@ def collecting(
     value: ast.Node, names: Sequence[tuple[str, ...]], condition: ast.Node | None, span: Any
 ) -> StagedLoop:
     """A comprehension over arrays, whose entries have these names."""
-    left, over = (
-        [*map(ast.Variable, unit_names.entry_names(sum(map(len, names))))],
-        list[ast.Node](),
-    )
+    left, over = [*map(ast.Variable, un.entry_names(sum(map(len, names))))], list[ast.Node]()
     for own in names:
         parts, left = tuple(left[: len(own)]), left[len(own) :]
         over.append(parts[0] if len(own) == 1 else ast.call("zip", *parts))
-    return StagedLoop(
-        ast.Comprehension(value, tuple(names), tuple(over), condition, False, span=span)
-    )
+    node = ast.Comprehension(value, tuple(names), tuple(over), condition, False, span=span)
+    return StagedLoop(node)
 
 
 def types_collected(unit: Unit, units: Units) -> list[Type]:
@@ -489,7 +477,7 @@ def types_collected(unit: Unit, units: Units) -> list[Type]:
     pairs = zip(units.collected, units.types, strict=False)
     found = [names.types.get(number, type) for number, type in pairs]
     if any(isinstance(type, PairType) for type in found):
-        raise unit_names.NotStaged("the values are no numbers", unit.span)
+        raise un.NotStaged("the values are no numbers", unit.span)
     if fault is not None and found == units.types:
         raise fault
     return found
@@ -505,17 +493,14 @@ def step_of(loop: StagedLoop, left: FinchRange | None) -> int | None:
 def telling(what: Any) -> Telling:
     """What tells the value that a `return` in a unit gives."""
     match what:
-        case tuple((_, _, *_) as items) if {*map(type, items)} <= {
-            ast.Variable,
-            unit_names.SlotName,
-        }:
+        case tuple((_, _, *_) as items) if {*map(type, items)} <= {ast.Variable, un.SlotName}:
             return itemgetter(*[item.name for item in items])
         case tuple(items):
             parts = [*map(telling, items)]
             return lambda found: tuple([part(found) for part in parts])
-        case ast.Variable(name) | unit_names.SlotName(name):
+        case ast.Variable(name) | un.SlotName(name):
             return itemgetter(name)
-        case unit_names.Static(value):
+        case un.Static(value):
             return lambda found: value
     return lambda found: what
 

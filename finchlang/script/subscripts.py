@@ -222,10 +222,8 @@ def _crossed(subscripts: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[Any, 
     """Subscripts for NumPy, which takes lists of coordinates together where they are not crossed."""
     if not any(isinstance(p, np.ndarray) for p in subscripts):
         return subscripts
-    lists = [
-        np.arange(n)[p] for p, n in zip(subscripts, shape, strict=True) if not isinstance(p, int)
-    ]
-    crossed = iter(np.ix_(*lists))
+    pairs = zip(subscripts, shape, strict=True)
+    crossed = iter(np.ix_(*[np.arange(n)[p] for p, n in pairs if not isinstance(p, int)]))
     return tuple(p if isinstance(p, int) else next(crossed) for p in subscripts)
 
 
@@ -261,9 +259,8 @@ def _at(value: Any, places: tuple[np.ndarray, ...]) -> np.ndarray:
     if view is not None:
         return view[places]
     coordinates, values = value.entries()
-    flat, wanted = (
-        np.ravel_multi_index(rows, value.shape) for rows in (tuple(coordinates), places)
-    )
+    flat = np.ravel_multi_index(tuple(coordinates), value.shape)
+    wanted = np.ravel_multi_index(places, value.shape)
     order = np.argsort(flat)
     at = np.searchsorted(flat[order], wanted)
     is_stored = np.append(flat[order], -1)[at] == wanted

@@ -41,9 +41,8 @@ def lazily() -> Any:
 
 def takes(name: str, args: list[Any]) -> bool:
     """Whether `combined` is what applies an operator to these arguments."""
-    return name in SIGNS and any(
-        lazy.is_array(a) or type(a) in (lazy.Pending, lazy.Identity) for a in args
-    )
+    kinds = (lazy.Pending, lazy.Identity)
+    return name in SIGNS and any(lazy.is_array(a) or type(a) in kinds for a in args)
 
 
 def forced(value: Any, run: Run) -> Any:
@@ -86,9 +85,7 @@ def combined(name: str, args: list[Any]) -> Any:
             case "+" | "-", [True]:
                 return _by_elements(name, args)
             case ("*", [_, _]) | ("/", [True, False]):
-                return _as_row(
-                    _by_elements(name, args), lazy.is_row(args[0]) or lazy.is_row(args[1])
-                )
+                return _as_row(_by_elements(name, args), any(map(lazy.is_row, args)))
             case "/", [True, True] if len(args[1].shape) == 2:
                 message = "matrices are not divided by each other"
                 hint = (
@@ -163,10 +160,8 @@ def _power(a: Any, count: int) -> Any:
         message = f"an array of size {size_text(a.shape)} has no power: it is no square matrix"
         raise FinchError("dimension", message, hint=data.WITH_DOT)
     if count < 0:
-        message = "a matrix has no negative power"
-        raise FinchError(
-            "type", message, hint=f"write `inv(A){f'^{-count}' if count < -1 else ''}`"
-        )
+        hint = f"write `inv(A){f'^{-count}' if count < -1 else ''}`"
+        raise FinchError("type", "a matrix has no negative power", hint=hint)
     if count == 0 or isinstance(a, np.ndarray):
         base = np.asarray(a) if isinstance(a, np.ndarray) else np.eye(a.shape[0])
         return np.asfortranarray(np.linalg.matrix_power(lazy.alike("+", base)[0], count))
@@ -209,9 +204,8 @@ def elementwise(function: Any, args: list[Any], apply: Callable[..., Any], run: 
     except ValueError:
         raise no_match(*filter(None, known)) from None
     kinds = [None if isinstance(a, Type) else getattr(a, "dtype", None) for a in args]
-    are_plain = all(
-        type(a) in (int, float) or k in _PLAIN for a, k in zip(args, kinds, strict=True)
-    )
+    pairs = zip(args, kinds, strict=True)
+    are_plain = all(type(a) in (int, float) or k in _PLAIN for a, k in pairs)
     parts = [a if s is None else _spread(a, shape) for a, s in zip(args, shapes, strict=True)]
     by_numpy = data.BY_NUMPY.get(function.name) if isinstance(function, Operator) else None
     if by_numpy is not None and are_plain and len(parts) == 2:

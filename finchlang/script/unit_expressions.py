@@ -197,13 +197,11 @@ class UnitExpressions(UnitTensors):
             found.insert(at, ast.Literal(not at))
             blocks.insert(at, names.within(lambda: None))
         result = ast.Variable(names.fresh("value"))
-        (then, other), (one, behind) = (
-            (
-                ast.Script((*block.statements, ast.Let((result,), None, value, span=span)))
-                for (block, _), value in zip(blocks, found, strict=True)
-            ),
-            [after for _, after in blocks],
+        then, other = (
+            ast.Script((*block.statements, ast.Let((result,), None, value, span=span)))
+            for (block, _), value in zip(blocks, found, strict=True)
         )
+        (_, one), (_, behind) = blocks
         other = names.join(one, behind, other, span)
         names.emit(ast.If(((holds, then), (ast.Literal(True), other)), span=span))
         return result

@@ -284,9 +284,8 @@ class UnitNames:
             have, what = self.values.get(key), f"`{key[1]}`"
             if isinstance(want, SlotName) and isinstance(have, SlotName):
                 if moves.setdefault(have.name, want.name) != want.name:
-                    raise NotStaged(
-                        f"{what} and another name are one tensor here, but not always", span
-                    )
+                    message = f"{what} and another name are one tensor here, but not always"
+                    raise NotStaged(message, span)
                 if self.formats[have.name] != self.formats[want.name]:
                     old, new = (self.formats[s.name] for s in (want, have))
                     message = f"the format of {what} changes from {old} to {new}"
@@ -348,9 +347,8 @@ class UnitNames:
         }
         self.values = other
         more, _ = self.within(lambda: self.reconcile(common, span))
-        self.values = (
-            numbers_in(one | other) | dict.fromkeys(one.keys() & other.keys(), MIXED) | common
-        )
+        mixed = dict.fromkeys(one.keys() & other.keys(), MIXED)
+        self.values = numbers_in(one | other) | mixed | common
         return ast.Script((*block.statements, *more.statements), span=block.span)
 
 

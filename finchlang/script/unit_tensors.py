@@ -281,9 +281,8 @@ class UnitTensors:
                 continue  # a name of the kernel's own, or an error
             if isinstance(found, SlotName):
                 if found.name in self.names.arrays and variable in declared:
-                    raise NotStaged(
-                        f"`{name}` is an array of the loop, and declared", variable.span
-                    )
+                    message = f"`{name}` is an array of the loop, and declared"
+                    raise NotStaged(message, variable.span)
                 tensors.append((name, found.name))
             elif isinstance(found, ast.Variable):
                 numbers.append((name, ast.Variable(found.name, span=variable.span)))

@@ -336,9 +336,8 @@ def columns(value: Any, count: int) -> list[np.ndarray]:
     types = [{*map(type, part)} for part in parts]
     if len(parts) < count or any(len(kind) > 1 or not kind <= {*PLAIN} for kind in types):
         return []
-    return [
-        np.array(part, PLAIN[kind.pop()].dtype) for part, kind in zip(parts, types, strict=True)
-    ]
+    pairs = zip(parts, types, strict=True)
+    return [np.array(part, PLAIN[kind.pop()].dtype) for part, kind in pairs]
 
 
 #: the element types of Python's own numbers

@@ -89,9 +89,8 @@ class ArrayMethods:
     __lshift__, __rlshift__ = _binary("bitwise_left_shift")
     __rshift__, __rrshift__ = _binary("bitwise_right_shift")
     __eq__, __ne__ = map(_operator, ("equal", "not_equal"))
-    __lt__, __le__, __gt__, __ge__ = map(
-        _operator, ("less", "less_equal", "greater", "greater_equal")
-    )
+    __lt__, __le__ = map(_operator, ("less", "less_equal"))
+    __gt__, __ge__ = map(_operator, ("greater", "greater_equal"))
     __hash__ = object.__hash__
     __neg__, __pos__, __abs__ = _methods("negative", "positive", "abs")
     __invert__, __getitem__, __setitem__ = _methods("bitwise_invert", "getitem", "setitem")

@@ -19,9 +19,8 @@ Entries = tuple[np.ndarray, np.ndarray]
 def masked_entries(name: str) -> FinchError:
     """The error for a masked array of NumPy; `name` is what its hint calls it."""
     message = "a masked array is no tensor: what is masked has no value"
-    return FinchError(
-        "type", message, None, f"`{name}.filled(0.0)` gives the masked entries a value"
-    )
+    hint = f"`{name}.filled(0.0)` gives the masked entries a value"
+    return FinchError("type", message, None, hint)
 
 
 def array_of(given: Any, what: str) -> np.ndarray:
@@ -55,10 +54,8 @@ def values_of(type: Type, given: Any) -> np.ndarray:
 def coordinates_of(order: int, given: Sequence[Any], count: int) -> list[np.ndarray]:
     """The coordinates of `count` entries, an array for each of `order` modes. Raises FinchError "dimension"
     for others, "type" for those that are no integers."""
-    rows = [
-        array_of(row, "the coordinates").reshape(-1)
-        for row in (given if isinstance(given, Iterable) else ())
-    ]
+    given = given if isinstance(given, Iterable) else ()
+    rows = [array_of(row, "the coordinates").reshape(-1) for row in given]
     if len(rows) != order or any(len(row) != count for row in rows):
         told = f"coordinates of {order} modes for {count} values"
         raise FinchError("dimension", f"these are no {told}")
@@ -99,10 +96,8 @@ def content_numbers(coordinates: np.ndarray, values: np.ndarray, modes: int) -> 
     starts = [*np.flatnonzero(new), len(values)]
     rows = np.vstack((inner, numbers)).T
     known: dict[bytes, int] = {}
-    found = [
-        known.setdefault(rows[a:b].tobytes(), len(known))
-        for a, b in zip(starts, starts[1:], strict=False)
-    ]
+    keys = [rows[a:b].tobytes() for a, b in zip(starts, starts[1:], strict=False)]
+    found = [known.setdefault(key, len(known)) for key in keys]
     return np.array(found)[np.cumsum(new) - 1]
 
 

@@ -68,9 +68,8 @@ def construct(name: str, parameters: tuple[Any, ...], args: tuple[Any, ...]) -> 
 def _construct(name: str, parameters: tuple[Any, ...], args: tuple[Any, ...]) -> Level:
     kind = LEVELS.get(name)
     if kind is None:
-        raise FinchError(
-            "unknown name", f"there is no level {name}", hint=f"levels: {', '.join(LEVELS)}"
-        )
+        hint = f"levels: {', '.join(LEVELS)}"
+        raise FinchError("unknown name", f"there is no level {name}", hint=hint)
     if kind is Pattern:
         if args or parameters:
             raise FinchError("type", "Pattern takes no arguments")

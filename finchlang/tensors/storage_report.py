@@ -40,7 +40,5 @@ def measure(tensor: Tensor | SwizzledTensor) -> list[LevelUse]:
     """The levels of a tensor, outermost first."""
     parts = body_of(tensor)._parts()  # `storage` would note that its arrays are given away
     modes = level_of(tensor.format).sizes(modes_of(tensor.format))
-    return [
-        LevelUse(level, own, sizes, *used)
-        for (level, _, sizes), own, used in zip(parts, modes, in_use(parts), strict=True)
-    ]
+    rows = zip(parts, modes, in_use(parts), strict=True)
+    return [LevelUse(level, own, sizes, *used) for (level, _, sizes), own, used in rows]

@@ -393,9 +393,8 @@ class SwizzledTensor(array_base.TensorBase):
 
     def __init__(self, body: Tensor, permutation: tuple[int, ...]):
         if not isinstance(body, Tensor):
-            raise FinchError(
-                "type", f"the modes of a {type(body).__name__} have no order to change"
-            )
+            what = f"the modes of a {type(body).__name__}"
+            raise FinchError("type", f"{what} have no order to change")
         if sorted(permutation) != [*modes_of(body.format)]:
             raise FinchError("dimension", f"{permutation} does not permute {body.order} modes")
         self.body, self.permutation = body, permutation

@@ -206,9 +206,8 @@ def with_numbers(planner: Planner, node: lazy.Map, is_dense: bool) -> tuple[lazy
         return node, False
     other = lazy.constant(STANDS_IN[type.kind], type)
     row = operator(op_node(node.op))
-    arms = [
-        other if freed(node, a) is not a and a.values.fill.value == fill else a for a in node.args
-    ]
+    is_filled = [freed(node, a) is not a and a.values.fill.value == fill for a in node.args]
+    arms = [other if held else a for a, held in zip(node.args, is_filled, strict=True)]
     if row is not None and row.selects and other in arms:
         return lazy.apply(node.op, *arms), True
     return lazy.apply(SELECT.name, where, apart.body, other), True
