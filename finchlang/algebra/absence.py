@@ -105,11 +105,8 @@ def _needed(numbers: set[int], formulas: set[AbsenceFormula]) -> set[AbsenceForm
     def is_needed(p: AbsenceFormula) -> bool:
         parts = set(p.parts)
         others = (q for part in by_first.keys() & parts for q in by_first[part] if q is not p)
-        return (
-            numbers.isdisjoint(p.numbers)
-            and formulas.isdisjoint(p.formulas)
-            and not any(parts.issuperset(q.parts) for q in others)
-        )
+        is_apart = numbers.isdisjoint(p.numbers) and formulas.isdisjoint(p.formulas)
+        return is_apart and not any(parts.issuperset(q.parts) for q in others)
 
     return {p for p in formulas if is_needed(p)}
 

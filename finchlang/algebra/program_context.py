@@ -25,10 +25,9 @@ INIT, OVERWRITE = "initwrite", "overwrite"
 #: the operators of `=` and `:=`, which are no reductions
 PLAIN = (ast.Variable(INIT), ast.Variable(OVERWRITE))
 ONE = ast.Literal(1)
+_MORE = (INIT, OVERWRITE, "swizzle", "collapse", "split", "broadcast", "entry")
 #: names that mean the same in every kernel where they are called, whatever the script has bound to them
-WORDS = frozenset(
-    (*FAMILIES, *MASKS, *WRAPPERS, *PROTOCOLS, *ast.OF_TENSORS, ast.MEET)
-) | frozenset((INIT, OVERWRITE, "swizzle", "collapse", "split", "broadcast", "entry"))
+WORDS = frozenset((*FAMILIES, *MASKS, *WRAPPERS, *PROTOCOLS, *ast.OF_TENSORS, ast.MEET, *_MORE))
 RESERVED = WORDS | frozenset(OPERATORS)
 
 
@@ -165,9 +164,8 @@ def mask_sizes(tensor: ast.Node) -> tuple[ast.Node | None, ...]:
 
 def is_call(node: ast.Node, *names: str) -> TypeGuard[Any]:
     """Whether `node` calls one of the operators `names`."""
-    return (
-        isinstance(node, ast.Call) and isinstance(node.op, ast.Variable) and node.op.name in names
-    )
+    op = node.op if isinstance(node, ast.Call) else None
+    return isinstance(op, ast.Variable) and op.name in names
 
 
 def size_extent(name: str, mode: int, span: Span | None = None) -> ast.Extent:

@@ -290,9 +290,8 @@ def _varying(name: str, value: ast.Node, assign: ast.Assign) -> FinchError:
         ast.Index: "differs from place to place",
         ast.Variable: "is a number that is known at the call only",
     }
-    culprit = next(
-        (n for n in trees.walk(value) if type(n) in whys and table.operator(n) is None), value
-    )
+    parts = (n for n in trees.walk(value) if type(n) in whys and table.operator(n) is None)
+    culprit = next(parts, value)
     what = pretty(culprit.tensor if isinstance(culprit, ast.Access) else culprit)
     why = whys.get(type(culprit), "is not the same everywhere")
     message = f"`{name} .= _` finds no fill for where nothing is stored: `{what}` {why}"

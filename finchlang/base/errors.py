@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Iterable
 from dataclasses import field
+from os.path import commonprefix
 from typing import Any
 from unicodedata import east_asian_width
 
@@ -245,9 +246,7 @@ def did_you_mean(name: str, known: Iterable[str]) -> Hint | None:
 def is_slip(typed: str, meant: str) -> bool:
     """Whether one slip makes `typed` of another name `meant`, capitals aside."""
     a, b = typed.lower(), meant.lower()
-    start = next(
-        (k for k, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b))
-    )
+    start = len(commonprefix((a, b)))
     a, b = a[start:], b[start:]
     if abs(len(a) - len(b)) == 1:
         return a[1:] == b or a == b[1:]

@@ -400,11 +400,8 @@ def _decided(name: str, args: list[Any]) -> Any:
         return None
     dtype = common(*(a.value.dtype for a in args))
     # comparisons are of the numbers that operands are
-    known = [
-        (k, a.value if name in COMPARISONS else convert(a.value, dtype))
-        for k, a in enumerate(args, 1)
-        if _is_structural(a)
-    ]
+    given = [(k, a.value) for k, a in enumerate(args, 1) if _is_structural(a)]
+    known = given if name in COMPARISONS else [(k, convert(v, dtype)) for k, v in given]
     found = [r for k, x in known if (r := DECIDING[name](k, x, dtype)) is not None]
     return found[0] if found and all(r == found[0] for r in found) else None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import field, replace
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -106,10 +106,8 @@ class Places:
         settings = [self.setting(s, env) for s in row.settings(root)]
         bounds = [self.bounds(part, env) for part in parts]
         places = row.result(_of_bounds, settings, *bounds)[1]
-        return [
-            ast.Access(parts[k], tuple(map(ast.Literal, inner)), span=root.span)
-            for k, inner in places(at)
-        ]
+        found = [(parts[k], tuple(map(ast.Literal, inner))) for k, inner in places(at)]
+        return [ast.Access(part, indices, span=root.span) for part, indices in found]
 
     def place(
         self, access: ast.Access, env: Environment
@@ -200,9 +198,8 @@ class Places:
                 raise Late
             return [(1, n) for n in self.array(tensor).data.shape]
 
-        return shape_arithmetic.infer(
-            tensor, leaf, lambda node: self.setting(node, env), _of_bounds
-        )
+        setting = partial(self.setting, env=env)
+        return shape_arithmetic.infer(tensor, leaf, setting, _of_bounds)
 
     def setting(self, node: ast.Node, env: Environment) -> Any:
         """An argument of an operator or wrapper: a range as (start, stop, step), a Bool, or a number."""

@@ -82,12 +82,10 @@ def _of_pairs(name: str, exprs: tuple[Expr, ...], type: Type | None) -> Expr:
         (pair,) = exprs
         if pair.type == type:
             return pair
-        return op(
-            "pair", cast(op("first", pair), type.first), cast(op("second", pair), type.second)
-        )
-    parts = [
-        [e if e.type == Bool else op(which, e) for e in exprs] for which in ("first", "second")
-    ]
+        first, second = op("first", pair), op("second", pair)
+        return op("pair", cast(first, type.first), cast(second, type.second))
+    names = ("first", "second")
+    parts = [[e if e.type == Bool else op(which, e) for e in exprs] for which in names]
     if name == "select":
         return op("pair", *(op(name, *part) for part in parts))
     if name not in ("eq", "ne") or not exprs[0].type == exprs[1].type:

@@ -45,9 +45,8 @@ def interruptible(run: Callable[[], Any]) -> Any:
         check()
         return result
     except KeyboardInterrupt:
-        raise FinchError(
-            "interrupted", "the kernel was stopped by Ctrl-C; its outputs are as they were"
-        ) from None
+        message = "the kernel was stopped by Ctrl-C; its outputs are as they were"
+        raise FinchError("interrupted", message) from None
     finally:
         if is_ours:
             signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -127,9 +127,8 @@ class ResidualHost(Host):
         visible wherever the procedure may be called, it is not shared: then each call records it anew."""
         inputs = tuple([ir.Var(self.fresh("p"), value.type) for value in values])
         self._passing.update(inputs)
-        places = tuple(
-            [ir.Cell(self.fresh(cell.name.rsplit("_", 1)[0]), cell.type) for cell in cells]
-        )
+        names = [self.fresh(cell.name.rsplit("_", 1)[0]) for cell in cells]
+        places = tuple([ir.Cell(n, c.type) for n, c in zip(names, cells, strict=True)])
         self._own.append(set(places))
         name = self.fresh("function") if is_closed else ""
         if is_closed:  # calls of itself find it
@@ -146,9 +145,8 @@ class ResidualHost(Host):
         procedure = ir.Procedure(name, given, places + outer, code)
         self._procedures[name] = procedure
         used = rewriting.buffers_of(code)
-        changed = tuple(
-            dict.fromkeys(b for s in rewriting.walk(code) for b in rewriting.changes(s))
-        )
+        written = [buffer for s in rewriting.walk(code) for buffer in rewriting.changes(s)]
+        changed = tuple(dict.fromkeys(written))
         found = ir.CallProcedure(name, inputs + free, procedure.cells, used, changed)
         around, inner = self._blocks[: self._base], self._blocks[self._base :]
         passing = {getattr(s, "variable", None) for block in inner for s in block} | self._passing

@@ -93,9 +93,8 @@ def is_straight(code: ir.Code) -> bool:
 
 def written(statement: ir.Stmt) -> tuple[ir.Buffer, ...]:
     """The buffers whose entries `statement` itself changes."""
-    return (
-        arrays(statement) if isinstance(statement, _WRITING) else getattr(statement, "changed", ())
-    )
+    is_writing = isinstance(statement, _WRITING)
+    return arrays(statement) if is_writing else getattr(statement, "changed", ())
 
 
 def changes(statement: ir.Stmt) -> tuple[ir.Buffer, ...]:

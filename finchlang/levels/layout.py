@@ -142,11 +142,8 @@ def offsets(layout: Layout) -> list[Offsets]:
 
 def coordinates(store: Arrays) -> list[Buffer]:
     """The buffers of coordinates, first mode first."""
-    return [
-        store.buffers[part.name]
-        for part in arrays(store.level.layout)
-        if isinstance(part, Coordinate)
-    ]
+    parts = [part for part in arrays(store.level.layout) if isinstance(part, Coordinate)]
+    return [store.buffers[part.name] for part in parts]
 
 
 # ------------------------------------------------------------------------- while it is written

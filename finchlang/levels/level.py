@@ -85,9 +85,8 @@ class Level:
         name = type(self).__name__
         if (self.stores_fill or not self.has_gaps) and self.child.is_pattern:
             why = f"{name} also stores coordinates that are not written"
-            message = (
-                f"{name}(Pattern()) cannot be: {why}, and a Pattern is true wherever it is stored"
-            )
+            what = f"{name}(Pattern()) cannot be"
+            message = f"{what}: {why}, and a Pattern is true wherever it is stored"
             hint = f"use {name}(Element(false)), or SparseList(Pattern())"
             raise FinchError("type", message, hint=hint)
         is_signed = any(isinstance(p, lay.Each) and p.empty == -1 for p in self.layout)

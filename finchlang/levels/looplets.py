@@ -344,12 +344,8 @@ def shifted(node: ast.Node, delta: Expr) -> ast.Node:
     """A looplet with all its coordinates moved by `delta`; the looplets in it are put in Shifts."""
     if isinstance(node, Shift):
         return Shift(node.body, add(delta, node.delta))
-    return rebuild(
-        node,
-        lambda body: Shift(body, delta),
-        up=lambda i: add(i, delta),
-        down=lambda i: sub(i, delta),
-    )
+    up, down = (lambda i: add(i, delta)), (lambda i: sub(i, delta))
+    return rebuild(node, lambda body: Shift(body, delta), up=up, down=down)
 
 
 def set_end(looplet: Any, end: Expr | None) -> Any:

@@ -100,9 +100,8 @@ class _Roles:
         offsets = [part for part in self.arrays if isinstance(part, lay.Offsets)]
         self.ptr = next((part.name for part in offsets if not part.is_held), None)
         self.below = next((part.name for part in offsets if part.is_held), None)
-        self.position = next(
-            (p.name for p in self.arrays if isinstance(p, lay.ChildPositions)), None
-        )
+        places = [p.name for p in self.arrays if isinstance(p, lay.ChildPositions)]
+        self.position = places[0] if places else None
         self.grid = next((part for part in layout if isinstance(part, lay.Grid)), None)
         rows = [part for part in self.arrays if isinstance(part, lay.Coordinate)]
         self.rows = [part.name for part in rows]

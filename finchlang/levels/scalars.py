@@ -132,7 +132,5 @@ class SparseShortCircuitScalar(SparseScalar):
 
 
 #: the scalars by name
-SCALARS: dict[str, type[Scalar]] = {
-    kind.__name__: kind
-    for kind in (Scalar, SparseScalar, ShortCircuitScalar, SparseShortCircuitScalar)
-}
+_KINDS = (Scalar, SparseScalar, ShortCircuitScalar, SparseShortCircuitScalar)
+SCALARS: dict[str, type[Scalar]] = {kind.__name__: kind for kind in _KINDS}

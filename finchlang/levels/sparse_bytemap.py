@@ -274,9 +274,8 @@ class SparseByteMap(Indexed):
         if not np.array_equal(np.flatnonzero(storage["tbl"][: count * sizes[0]]), listed):
             return "tbl has other places than idx"
         wrong = [k for k, n in _counters(count, *sizes).items() if storage[k] != n]
-        return (
-            f"{wrong[0]} is {storage[wrong[0]]}, for {count} x {sizes[0]} places" if wrong else None
-        )
+        told = [f"{k} is {storage[k]}, for {count} x {sizes[0]} places" for k in wrong]
+        return told[0] if told else None
 
 
 def _counters(fibers: int, width: int) -> ByName:

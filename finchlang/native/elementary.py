@@ -299,9 +299,8 @@ def _turned(k: FloatKind, x: Expr, quarters: int) -> Expr:
     for part in k.parts(HALF_PI, k.fraction - 19, 4):
         r = muladd(op("neg", n), part, r)
     z = mul(r, r)
-    sines, cosines = (
-        [Fraction((-1) ** (j // 2), factorial(j)) for j in range(first, 19, 2)] for first in (3, 4)
-    )
+    series = [Fraction((-1) ** (j // 2), factorial(j)) for j in range(3, 19)]
+    sines, cosines = series[::2], series[1::2]
     sine = muladd(mul(z, r), polynomial(z, sines), r)
     half = mul(z, 0.5)
     main = sub(1, half)

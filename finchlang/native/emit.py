@@ -283,9 +283,8 @@ class _Function(SplitFunction):
                 # often have few; in a long row, a single sum would wait for each addition before the next.
                 # Four steps at a time, each into a sum of its own: rows of 30 and of about 100 take 0.77
                 # and 0.72 of the time with one sum, rows of 5 and of 10 1.01.
-                return self.module.loop_hint(
-                    vectorize_width="i32 1", interleave_count="i32 4", unroll_disable="i1 1"
-                )
+                hints = {"vectorize_width": "i32 1", "interleave_count": "i32 4"}
+                return self.module.loop_hint(**hints, unroll_disable="i1 1")
         scatters = any(isinstance(s, ir.Store) for s in rewriting.indirect(loop.body))
         return self.module.short_loop(is_simple, scatters, moving)
 
@@ -405,6 +404,5 @@ def runs_along_array(loop: ir.ForLoop) -> bool:
             return is_fixed(right)
         return expr.name == "add" and is_fixed(left) and is_shifted(right)
 
-    return any(
-        isinstance(s, (ir.Load, ir.Store)) and is_shifted(s.index) for s in loop.body.statements
-    )
+    used = [s for s in loop.body.statements if isinstance(s, (ir.Load, ir.Store))]
+    return any(is_shifted(s.index) for s in used)

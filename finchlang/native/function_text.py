@@ -334,9 +334,8 @@ class FunctionText(Body):
 
         def all_of(entry: str) -> str:
             one = self.new(f"insertelement {vector} poison, i{narrow} {entry}, i64 0")
-            return self.new(
-                f"shufflevector {vector} {one}, {vector} poison, <{ir.BLOCK} x i32> zeroinitializer"
-            )
+            both = f"{vector} {one}, {vector} poison"
+            return self.new(f"shufflevector {both}, <{ir.BLOCK} x i32> zeroinitializer")
 
         ours, equal = self.new(f"add {vector} {ours}, {all_of(shift)}"), ""
         for k in range(ir.BLOCK):

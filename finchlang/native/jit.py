@@ -21,9 +21,8 @@ from finchlang.optimize.pipeline import lower, transform
 def _optimised(residual: Residual, use: Callable[[str, Any], str]) -> str:
     """What `use` says of the text of each module of `residual` and the module after LLVM's passes."""
     kernel, *parts = emit(lower(residual)[0])
-    texts = (
-        optimised(part, partial(use, part), is_rare=part is not kernel) for part in (kernel, *parts)
-    )
+    whole = (kernel, *parts)
+    texts = (optimised(part, partial(use, part), is_rare=part is not kernel) for part in whole)
     return "\n".join(texts)
 
 

@@ -56,9 +56,8 @@ def search(type: Type) -> Residual:
     high = host.cell(op("min", add(start, _WINDOW), stop), "high")
 
     def is_below(q: Expr) -> Expr:
-        return host.only_if(
-            compare("lt", q, stop), lambda: compare("lt", host.load(data, q), key), "both"
-        )
+        is_left = compare("lt", q, stop)
+        return host.only_if(is_left, lambda: compare("lt", host.load(data, q), key), "both")
 
     with host.repeat(lambda: is_below(add(host.get(low), host.get(step)))):
         reach = host.get(step)

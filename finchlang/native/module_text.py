@@ -106,9 +106,8 @@ class Module:
         """
         hints = {"vectorize_predicate_enable": "i1 1"} if has_masks() and not stores else {}
         if scatters:
-            hints = {"vectorize_enable": "i1 0"} | (
-                {"unroll_count": "i32 2"} if is_straight else {}
-            )
+            unrolled = {"unroll_count": "i32 2"} if is_straight else {}
+            hints = {"vectorize_enable": "i1 0"} | unrolled
         return self.loop_hint(interleave_count="i32 1", **hints)
 
     def text(self) -> str:

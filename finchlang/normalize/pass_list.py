@@ -126,15 +126,11 @@ def normalize(
     context = ProgramContext(dict(formats), insert_workspaces, exchanged)
     for _, stage in stages(program, context):
         program = stage
-    stored: dict[str, Level | Type] = {
-        name: known for name, known in context.formats.items() if not isinstance(known, Swizzled)
-    }
-    used = {n.name for n in trees.find_all(program, ast.Variable)}
-    tensors = {
-        name: context.written(name)
-        for name, known in stored.items()
-        if isinstance(known, Level) and name in used and name not in context.workspaces
-    }
+    formats = context.formats
+    stored = {n: known for n, known in formats.items() if not isinstance(known, Swizzled)}
+    used = {n.name for n in trees.find_all(program, ast.Variable)} - context.workspaces.keys()
+    own = [name for name, known in stored.items() if isinstance(known, Level) and name in used]
+    tensors = {name: context.written(name) for name in own}
     told = tuple(context.notes), tuple(context.decisions), frozenset(context.choices)
     workspaces = dict(context.workspaces)
     return Normalized(program, tensors, context.yields, workspaces, stored, *told)

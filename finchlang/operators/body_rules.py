@@ -262,9 +262,8 @@ def while_(machine: Machine, term: ast.Node, state: BodyState) -> Step | None:
     if not isinstance(term, ast.While):
         return None
     is_endless = term.condition == ast.Literal(True)
-    return _loop(
-        machine, term, state, lambda: condition(machine, term.condition, state), is_endless
-    )
+    holds = lambda: condition(machine, term.condition, state)  # noqa: E731
+    return _loop(machine, term, state, holds, is_endless)
 
 
 @rule("For", steps=("For",), says="The loop runs once for each number of its range.")

@@ -162,9 +162,8 @@ class StagedOperator(Operator):
         """Run the body by the rules for its statements; the first time to find the types of names, which
         takes a host that records: it goes through all arms in order."""
         node, machine = self.node, Machine(body_rules.STATEMENTS)
-        body = body_rules.FunctionBody(
-            node.name, node.parameters, self.changing, self.row_of, names
-        )
+        own = node.name, node.parameters
+        body = body_rules.FunctionBody(*own, self.changing, self.row_of, names)
         state = body_rules.BodyState(host, body, dict(zip(node.parameters, args, strict=True)))
         if not isinstance(node.body, ast.Script):
             return body_rules.evaluate(machine, node.body, state, given)
@@ -177,9 +176,8 @@ class StagedOperator(Operator):
             after = machine.run(ast.Script(tuple(before)), state)
             return body_rules.evaluate(machine, last.value, after)  # type: ignore[attr-defined]
         if not is_first:
-            body.cells[body_rules.RESULT] = host.cell(
-                body_rules.any_of(names.types[body_rules.RESULT]), "result"
-            )
+            unset = body_rules.any_of(names.types[body_rules.RESULT])
+            body.cells[body_rules.RESULT] = host.cell(unset, "result")
         host.branch(given, partial(body_rules.perform, machine, node.body, state))
         return host.get(body.cells[body_rules.RESULT])
 

@@ -74,10 +74,7 @@ def _arm(code: ir.Code, cell: ir.Cell, after: tuple[ir.Get, ir.Branch]) -> ir.Co
     *first, last = code.statements
     if any(isinstance(s, ir.Set) and s.cell is cell for s in code.statements):
         return ir.Code((*code.statements, *after[1].then.statements))
-    if (
-        isinstance(last, ir.Branch)
-        and _is_alone(last, cell)
-        and not _sets(ir.Code(tuple(first)), cell)
-    ):
+    is_set_before = _sets(ir.Code(tuple(first)), cell)
+    if isinstance(last, ir.Branch) and _is_alone(last, cell) and not is_set_before:
         return ir.Code((*first, _with(last, cell, after)))
     return ir.Code((*code.statements, *after))

@@ -110,9 +110,8 @@ class _Checks:
         if count is ONE:  # of unsigned numbers, among which negative ones are the greatest
             is_outside = compare("ge", cast(start, UInt64), cast(size, UInt64))
         elif isinstance(count, ir.Const) and count.value > 0:  # `stop` may have wrapped around
-            is_outside = op(
-                "or", compare("lt", start, ZERO), compare("gt", start, sub(size, count))
-            )
+            is_behind = compare("gt", start, sub(size, count))
+            is_outside = op("or", compare("lt", start, ZERO), is_behind)
         else:
             is_outside = op("or", compare("lt", start, ZERO), compare("gt", stop, size))
             is_outside = op("and", is_outside, compare("lt", start, stop))
@@ -133,11 +132,9 @@ class _Checks:
     def _grown(self, statement: ir.Grow) -> list[ir.Stmt]:
         shadow, number = self.shadows[statement.buffer], self.numbers[statement.buffer]
         before = ir.Var("size", Int64)
-        new = (
-            ir.Store(self.sizes, number, statement.size),
-            ir.Grow(shadow, statement.size),
-            ir.Fill(shadow, before, statement.size, UNWRITTEN),
-        )
+        size = statement.size
+        unwritten = ir.Fill(shadow, before, size, UNWRITTEN)
+        new = ir.Store(self.sizes, number, size), ir.Grow(shadow, size), unwritten
         is_new = compare("gt", statement.size, before)
         look = self._sized(before, statement.buffer)
         return [statement, look, ir.Branch(is_new, ir.Code(new))]

@@ -73,11 +73,8 @@ def _privatised(loop: ir.Stmt, innermost: set[int], own: Private) -> list[ir.Stm
     """`loop`, with private arrays if all arrays that it adds to are small at run time."""
     rooms = {buffer: ir.Var("room", Int64) for buffer in own}
     is_small = conjunction(*(compare("le", room, SMALL) for room in rooms.values()))
-    empty = [
-        ir.Fill(part, ZERO, room, const(NEUTRAL[OPERATOR], part.type))
-        for buffer, room in rooms.items()
-        for part in own[buffer]
-    ]
+    parts = [(part, room) for buffer, room in rooms.items() for part in own[buffer]]
+    empty = [ir.Fill(p, ZERO, room, const(NEUTRAL[OPERATOR], p.type)) for p, room in parts]
 
     def grouped(statement: ir.Stmt) -> list[ir.Stmt]:
         return _in_groups(statement, own) if id(statement) in innermost else [statement]

@@ -109,11 +109,8 @@ class KernelBuilder:
 
     def over(self, given: list) -> Span | None:
         """The place from the first to the last of these parts."""
-        spans = [
-            self.at(p) if isinstance(p, Token) else p.span
-            for p in (given[:1] + given[-1:])
-            if isinstance(p, (Token, ast.Node))
-        ]
+        ends = [p for p in (given[:1] + given[-1:]) if isinstance(p, (Token, ast.Node))]
+        spans = [self.at(p) if isinstance(p, Token) else p.span for p in ends]
         present = [s for s in spans if s is not None]
         return present[0].to(present[-1]) if present else None
 
@@ -438,9 +435,8 @@ def _no_step(loop: ast.Loop) -> FinchError:
     places = (n for n in trees.walk(loop.body) if isinstance(n, ast.Access))
     used = next((p for p in places if ast.Variable(i) in p.indices), None)
     used = used or ast.Access(ast.Variable("A"), (ast.Variable(i),))
-    sliced = [
-        f"({pretty(steps)})({i})" if n == ast.Variable(i) else pretty(n) for n in used.indices
-    ]
+    stepped, own = f"({pretty(steps)})({i})", ast.Variable(i)
+    sliced = [stepped if n == own else pretty(n) for n in used.indices]
     hint = f"a slice has one: loop over `_`, with `{pretty(used.tensor)}[{', '.join(sliced)}]`"
     return syntax_error("a range in a kernel has no step", steps, hint)
 

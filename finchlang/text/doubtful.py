@@ -74,11 +74,8 @@ _FIRST = {"*": "1", "min": "Inf"}
 
 
 def _begun(program: ast.Node) -> Iterator[Note]:
-    zeros: set[ast.Node] = {
-        node.tensor
-        for node in trees.find_all(program, ast.Declare)
-        if getattr(node.init, "value", None) == 0
-    }
+    declared = trees.find_all(program, ast.Declare)
+    zeros: set[ast.Node] = {n.tensor for n in declared if getattr(n.init, "value", None) == 0}
     for node in trees.walk(program):
         match node:
             case ast.Assign(ast.Access(tensor), ast.Variable(name)) if tensor in zeros:
@@ -96,9 +93,8 @@ def _lost(
         case ast.Annotated(_, inner):
             yield from _lost(inner, loops, known, guards)
         case ast.Loop(index, _, body):
-            yield from _lost(
-                body, (*loops, node), known | {index.name: frozenset((index.name,))}, guards
-            )
+            own = {index.name: frozenset((index.name,))}
+            yield from _lost(body, (*loops, node), known | own, guards)
         case ast.Define(variable, value, body):
             yield from _lost(body, loops, known | {variable.name: _indices(value, known)}, guards)
         case ast.Sieve(condition, body):

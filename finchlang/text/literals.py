@@ -94,11 +94,8 @@ def typed_literal(type: Type, argument: Node, op: Variable, span: Span | None) -
     if not isinstance(value, (bool, int, float)):
         return Call(op, (argument,), span=span)
     if not type.is_float and (not math.isfinite(value) or type.wrap(value) != value):
-        is_fraction = (
-            isinstance(value, float)
-            and math.isfinite(value)
-            and type.wrap(int(value)) == int(value)
-        )
+        is_finite = isinstance(value, float) and math.isfinite(value)
+        is_fraction = is_finite and type.wrap(int(value)) == int(value)
         hint = write(f"trunc({type}, {value})") if is_fraction else None
         place = span if is_fraction else argument.span
         raise FinchError("bounds", f"{type} cannot hold {value}", place, hint)

@@ -178,11 +178,8 @@ def _ends(source: Source, *lines: int) -> list[tuple[int, int]]:
 def _else_ifs(source: Source, first: int) -> list[tuple[int, int]]:
     """Where a line from `first` on begins with `else if`, which opens a block of its own."""
     lines = source.text.split("\n")[first:]
-    return [
-        (first + k, len(s) - len(s.lstrip()))
-        for k, s in enumerate(lines, 1)
-        if re.match(r"\s*else\s+if\b", s)
-    ]
+    found = [(k, s) for k, s in enumerate(lines, first + 1) if re.match(r"\s*else\s+if\b", s)]
+    return [(k, len(s) - len(s.lstrip())) for k, s in found]
 
 
 #: compiled only once there is an error; `re` would not keep this many

@@ -208,9 +208,8 @@ class Workspace(Coordinates):
             if self.capacity or not chosen.is_lean:
                 finish()
                 return
-            is_first = code.conjunction(
-                code.compare("eq", stored, 0), code.compare("lt", limit, MANY)
-            )
+            is_short = code.compare("lt", limit, MANY)
+            is_first = code.conjunction(code.compare("eq", stored, 0), is_short)
             is_new = code.compare("ge", code.mul(order.places(host, batch), 8), code.mul(taken, 7))
             wider = code.minimum(code.mul(limit, WIDER), MANY)
             widen = partial(host.set, store.limit, wider)

@@ -215,11 +215,8 @@ def _chosen_outside(
         return None
     found = list[ast.Node]()
     for holds, fails in ((tests[0], no), (no, tests[0])):
-        left = [
-            s.body if isinstance(s, ast.Sieve) and s.condition == holds else s
-            for s in statements
-            if not (isinstance(s, ast.Sieve) and s.condition == fails)
-        ]
+        meant: list[Any] = [s for s in statements if getattr(s, "condition", None) != fails]
+        left = [s.body if getattr(s, "condition", None) == holds else s for s in meant]
         if left:
             loop = trees.replace(node, body=trees.block(*left))
             found.append(ast.Sieve(holds, _renamed(loop, context) if found else loop))
@@ -253,13 +250,8 @@ def _selected(node: ast.Node) -> tuple[Any, ast.Node, ast.Node, ast.Node] | None
 
 def _renamed(node: ast.Node, context: ctx.ProgramContext) -> ast.Node:
     """`node` with other names for what it binds."""
-    bound = [
-        name
-        for n in trees.walk(node)
-        if type(n) in (ast.Loop, ast.Define)
-        for name in trees.binds(n)
-    ]
-    new = {name: context.fresh(name) for name in bound}
+    headers = trees.find_all(node, ast.Loop, ast.Define)
+    new = {name: context.fresh(name) for n in headers for name in trees.binds(n)}
 
     def renamed(n: Any) -> ast.Node:
         is_bound = isinstance(n, (ast.Index, ast.Variable)) and n.name in new

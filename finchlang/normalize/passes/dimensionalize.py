@@ -193,10 +193,8 @@ class _Rebuild:
             if not isinstance(node, ast.Assign) or not found or node.span is None:
                 continue
             is_given = not isinstance(loop.extent, ast.Dimensionless)
-            changes = [
-                c for a in accesses for c in self.permissive(a, loop, is_given, a is node.target)
-            ]
-            if not changes:
+            each = [self.permissive(a, loop, is_given, a is node.target) for a in accesses]
+            if not (changes := sum(each, [])):
                 continue
             text, whole = node.span.source.text, node.span.offsets
             for (start, stop), code in sorted(dict(changes).items(), reverse=True):

@@ -151,9 +151,8 @@ class _Lifecycle:
 
     def freeze(self, tensor: _Tensor, span: Span | None, why: str = "") -> Steps:
         if why:
-            self.context.decide(
-                "lifecycle", f"`{self.context.written(tensor.name)}` is frozen {why}"
-            )
+            what = f"`{self.context.written(tensor.name)}` is frozen {why}"
+            self.context.decide("lifecycle", what)
         if tensor.workspace is not None:
             yield from ((s, False) for s in tensor.workspace.leave(span))
         yield ast.Freeze(ast.Variable(tensor.name, span=span), span=span), False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 from finchlang.algebra import program_context as ctx
@@ -328,11 +328,8 @@ class _Scopes:
         return self.context.level(node.name).order
 
     def reader(self, env: Environment) -> Reader:
-        return Reader(
-            lambda variable: self.leaf(variable, env),
-            lambda node: self.value(node, env),
-            lambda node: self.extent(node, env),
-        )
+        value, extent = partial(self.value, env=env), partial(self.extent, env=env)
+        return Reader(partial(self.leaf, env=env), value, extent)
 
     def leaf(self, node: ast.Variable, env: Environment) -> Shaped:
         found: Any = env.get(node.name, node)

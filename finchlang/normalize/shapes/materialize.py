@@ -85,13 +85,11 @@ class Stores:
         targets = [self.with_primitives(n.target, {}) for n in nodes if isinstance(n, ast.Assign)]
         written = (ctx.names_in(target.tensor) for target in targets)
         bound |= set().union(*written) & self.types.keys()
-        self.over = {
-            i.name: times
-            for target in targets
-            for i in target.indices
-            if isinstance(i, ast.Index)
-            if (times := sum(ctx.is_call(n, "collapse") for n in trees.walk(target.tensor)))
-        }
+        self.over = {}
+        for target in targets:
+            times = sum(ctx.is_call(n, "collapse") for n in trees.walk(target.tensor))
+            own = [i.name for i in target.indices if isinstance(i, ast.Index)]
+            self.over |= dict.fromkeys(own, times) if times else {}
         for accesses in _statements(loop):
             yield from self.too_many(accesses, bound)
 

@@ -65,15 +65,9 @@ class Place(Level):
             return code.disjunction(*(code.compare(how, value, v) for v in values))
 
         found: Any = level.read(host, self.fiber)
-        value = (
-            found.expr
-            if isinstance(found, ast.Value)
-            else code.const(found.value, level.element_type)
-        )
-        if (
-            dirty is None
-            or is_decided(code.const(level.fill.value, level.element_type)) == code.FALSE
-        ):
+        kind = level.element_type
+        value = found.expr if isinstance(found, ast.Value) else code.const(found.value, kind)
+        if dirty is None or is_decided(code.const(level.fill.value, kind)) == code.FALSE:
             return is_decided(value)
         return code.conjunction(host.get(dirty), is_decided(value))
 
@@ -194,11 +188,8 @@ def early_exit(machine: Machine, term: ast.Node, state: State) -> Step | None:
     found = places(machine, term, state)
     fibers = [a.tensor for a in accesses_in(term.body) if isinstance(a.tensor, Fiber)]
     guarded = {fiber.level.tensor for fiber in fibers if isinstance(fiber.level, Place)}
-    guards = {
-        place.tensor: ast.Access(Fiber(Storage(place, {}, {})), (), type=Bool)
-        for place in found
-        if len(found) > 1 and place.tensor not in guarded
-    }
+    apart = [p for p in found if len(found) > 1 and p.tensor not in guarded]
+    guards = {p.tensor: ast.Access(Fiber(Storage(p, {}, {})), (), type=Bool) for p in apart}
     if not guards:
         return None
 
@@ -241,9 +232,8 @@ class Exit:
             self.at = None if self.body == ast.EMPTY else self.host.cell(first, "left")
 
     def _goes_on(self) -> Expr:
-        return code.op(
-            "not", code.conjunction(*(place.holds_it(self.host) for place in self.places))
-        )
+        held = [place.holds_it(self.host) for place in self.places]
+        return code.op("not", code.conjunction(*held))
 
     def holds(self) -> Expr:
         """Whether the loop goes on, as the last `ask` found."""
@@ -281,9 +271,8 @@ class Exit:
         """Do what remains of a loop up to `last`, without the reductions, if it was left."""
         if self.at is not None:
             start = self.host.get(self.at)
-            was_left = code.conjunction(
-                code.op("not", self.holds()), code.compare("le", start, last)
-            )
+            has_more = code.compare("le", start, last)
+            was_left = code.conjunction(code.op("not", self.holds()), has_more)
             left = with_bounds(self.term, start, last)
             self.host.branch(was_left, lambda: drop(self.machine.run(self.rest(left), self.state)))
         elif self.places and not (self.machine.one_by_one and self.machine.holds(self.holds())):
@@ -376,9 +365,8 @@ def count(exit: Exit, first: Expr, last: Expr, step: Callable[[Expr], Expr], nam
         def block(start: Expr) -> tuple[Expr, Expr]:
             length = host.get(more)
             stop = code.add(start, length)
-            is_within = code.op(
-                "and", code.compare("lt", start, stop), code.compare("le", stop, last)
-            )
+            has_some = code.compare("lt", start, stop)
+            is_within = code.op("and", has_some, code.compare("le", stop, last))
             stop = host.let(code.op("select", is_within, stop, last), "stop", upper=last)
             host.count(start, stop, lambda q: drop(step(q)), name)
             host.set(more, code.op("mul", length, _TIMES))

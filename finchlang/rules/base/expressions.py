@@ -71,9 +71,8 @@ def by_cases(node: ast.Node, term: ast.Node, state: State, machine: Machine) -> 
         body = trees.rewrite_bottom_up(lambda n: known if n == node else n, term)
         return ast.Sieve(as_node(condition), body, span=term.span)
 
-    return ast.Block(
-        (case(there, ast.Value(value)), case(op("not", there), ast.Literal(ast.MISSING)))
-    ), state
+    arms = case(there, ast.Value(value)), case(op("not", there), ast.Literal(ast.MISSING))
+    return ast.Block(arms), state
 
 
 @rule("Literal", says="A literal is its own value.")
@@ -146,9 +145,8 @@ def resolve(node: ast.Node, state: State, host: Host | None = None) -> TensorLik
             sizes = (None if s is None else _whole(s, state) for s in kind.shape(args))
             return Mask(kind, tuple(_whole(a, state) for a in args), tuple(sizes))
         case ast.Call(ast.Variable(name)) if name in WRAPPERS:
-            return WRAPPERS[name].made(
-                node, partial(resolve, state=state), partial(_whole, state=state)
-            )
+            parts = partial(resolve, state=state), partial(_whole, state=state)
+            return WRAPPERS[name].made(node, *parts)
     raise Stuck("e(tns) = tns'", node, "this is no tensor")
 
 
@@ -225,9 +223,8 @@ def with_sizes(node: ast.Node, state: State) -> State:
             sizing = row.sizing
             if sizing is None or len(call.args) < 2:
                 continue
-            if sizing.of_sizes and not all(
-                any(n == SIZE for n in trees.walk(arg)) for arg in call.args
-            ):
+            are_sizes = (any(n == SIZE for n in trees.walk(arg)) for arg in call.args)
+            if sizing.of_sizes and not all(are_sizes):
                 continue
             sizes = [evaluate(arg, state) for arg in call.args]
             if not all(s.type.is_integer for s in sizes):
@@ -359,11 +356,8 @@ def _map_heads(function: Any, term: Any) -> ast.Node:
 
 
 def _readable(node: ast.Node) -> list[ast.Access]:
-    return [
-        n
-        for n in trees.walk(node)
-        if type(n) is ast.Access and not n.indices and _is_tensor(n.tensor)
-    ]
+    bare = [n for n in trees.walk(node) if type(n) is ast.Access and not n.indices]
+    return [n for n in bare if _is_tensor(n.tensor)]
 
 
 def _is_tensor(node: ast.Node) -> bool:

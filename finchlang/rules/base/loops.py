@@ -248,11 +248,8 @@ def _unfurl_scalars(term: ast.Loop, state: State) -> Any:
     if not structured:
         return term
     changing = {n.tensor for n in trees.find_all(term.body, ast.Declare, ast.Thaw)}
-    values: dict[ast.Node, ast.Node] = {
-        tensor: fiber.level.read(state.host, fiber)
-        for tensor, fiber in structured.items()
-        if tensor not in changing
-    }
+    kept = [(tensor, fiber) for tensor, fiber in structured.items() if tensor not in changing]
+    values: dict[ast.Node, ast.Node] = {t: f.level.read(state.host, f) for t, f in kept}
     return context.rewrite_accesses(lambda a: values.get(a.tensor, a), term) if values else term
 
 

@@ -84,9 +84,8 @@ def _without_dead(node: ast.Block, state: State) -> ast.Node:
     statements = list(node.statements)
     for head in [s for s in statements if isinstance(s, ast.Declare) and _is_run(s, state)]:
         start = next(k for k, s in enumerate(statements) if s is head)
-        own = [
-            k for k in range(start, len(statements)) if trees.mentions(statements[k], head.tensor)
-        ]
+        rest = range(start, len(statements))
+        own = [k for k in rest if trees.mentions(statements[k], head.tensor)]
         if len(own) < 2 or not isinstance(statements[own[1]], ast.Freeze):
             continue
         changes = (
@@ -136,8 +135,7 @@ def _once(loop: ast.Loop) -> ast.Node:
         return loop
     heads = [s for s in statements if isinstance(s, ast.Declare)]
     given = frozenset().union(*(trees.names(n) for head in heads for n in (head.init, *head.dims)))
-    if trees.mentions(body, loop.index) or any(
-        (ast.Variable, h.tensor.name) in given for h in heads
-    ):
+    declared = {(ast.Variable, h.tensor.name) for h in heads}
+    if trees.mentions(body, loop.index) or not declared.isdisjoint(given):
         return loop
     return ast.Sieve(ast.Value(compare("le", *region)), body, span=loop.span)

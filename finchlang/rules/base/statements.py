@@ -29,9 +29,8 @@ def block(machine: Machine, term: ast.Node, state: State) -> Step | None:
     statements = term.statements
     for k, body in enumerate(statements[:-1]):
         after = machine.run(body, _within(body, state))
-        state = (
-            after if isinstance(body, _OF_THE_SCOPE) else replace(after, declared=state.declared)
-        )
+        is_of_scope = isinstance(body, _OF_THE_SCOPE)
+        state = after if is_of_scope else replace(after, declared=state.declared)
         machine.tell("Block", lambda k=k: (_left(statements, k), _left(statements, k + 1)))  # type: ignore
     last = statements[-1]
     return last, state if isinstance(last, ast.Define) else _within(last, state)
