@@ -133,9 +133,7 @@ def _given(keywords: dict[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in keywords.items() if not (k in none and v is none[k])}
 
 
-@cache
-def _signature(function: Callable[..., Any]) -> inspect.Signature:
-    return inspect.signature(function)
+_signature = cache(inspect.signature)
 
 
 def _called(function: Callable[..., Any] | None, args: Any, keywords: dict[str, Any]) -> Any:

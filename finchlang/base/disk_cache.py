@@ -172,10 +172,8 @@ def default_cache() -> DiskCache | None:
     return _cache_in(folder / "finchlang")
 
 
-@cache
-def _cache_in(directory: Path) -> DiskCache:
-    """One object for each directory, so that it need not be scanned again for each kernel."""
-    return DiskCache(directory)
+#: one object for each directory, so that it need not be scanned again for each kernel
+_cache_in = cache(DiskCache)
 
 
 # ---------------------------------------------------------------------------------- records as data

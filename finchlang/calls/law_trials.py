@@ -91,8 +91,7 @@ def check_laws(program: ast.Node, formats: sparsity_pattern.Formats) -> None:
         known = tuple(map(spaces.operand, operands)) if isinstance(fill, ast.Literal) else ()
         message = _fault(replace(function, name=name, span=None), types, known, fill)
         if message is not None:
-            hint = f"correct what is declared of `{name}`"
-            raise FinchError("type", message, node.span, hint)
+            raise FinchError("type", message, node.span, f"correct what is declared of `{name}`")
 
 
 @lru_cache(maxsize=1024)

@@ -179,8 +179,7 @@ class _Sizes:
                 raise FinchError("dimension", message)
             places = range(start, stop + (1 if step > 0 else -1), step)
             if places and not (1 <= places[0] <= n and 1 <= places[-1] <= n):
-                message = f"the slice {start}:{step}:{stop} is not within 1:{n}"
-                raise FinchError("bounds", message)
+                raise FinchError("bounds", f"the slice {start}:{step}:{stop} is not within 1:{n}")
         for message, functions in self.equal:
             if len({*(found := known(functions))}) > 1:
                 raise FinchError("dimension", message.format(" and ".join(map(str, found))))

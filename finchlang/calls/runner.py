@@ -320,8 +320,7 @@ class Runner:
         returned = [variable for found in yields for variable in found.names]
         for variable in returned:
             if variable.name not in bound:
-                message = f"{variable.name} is not defined"
-                raise FinchError("unknown name", message, variable.span)
+                raise FinchError("unknown name", f"{variable.name} is not defined", variable.span)
         declared, stored = set[str](), dict[str, Any]()
         results = self.denote(node.program, bound, functions, declared=declared, stored=stored)
         written = [at for at, name in enumerate(tensors) if name in results]

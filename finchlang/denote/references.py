@@ -261,8 +261,7 @@ class Places:
             return stop - start + 1
         step = self.whole(window.step, env)
         if step == 0:
-            message = "the step of a slice is not 0"
-            raise FinchError("dimension", message, window.step.span)
+            raise FinchError("dimension", "the step of a slice is not 0", window.step.span)
         return len(range(start, stop + step // abs(step), step))
 
 

@@ -56,8 +56,7 @@ class Coordinates(Indexed):
     def __post_init__(self) -> None:
         super().__post_init__()
         if isinstance(self.number, bool) or not 1 <= self.number <= 64:
-            message = f"{type(self).__name__} has 1 to 64 modes, not {self.number}"
-            raise FinchError("type", message)
+            raise FinchError("type", f"{type(self).__name__} has 1 to 64 modes, not {self.number}")
 
     @property
     def modes(self) -> int:

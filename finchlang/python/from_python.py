@@ -141,8 +141,7 @@ def _with_parts(value: Any, name: str) -> Any:
     try:
         new = [from_python(part, name) for part in old]
     except RecursionError:
-        message = "this is nested too deeply, or in itself"
-        raise FinchError("resource", message) from None
+        raise FinchError("resource", "this is nested too deeply, or in itself") from None
     if all(map(operator.is_, old, new)):
         return value
     return dict(zip(value, new, strict=True)) if isinstance(value, dict) else type(value)(new)

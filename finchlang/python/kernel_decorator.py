@@ -196,8 +196,7 @@ def _decorated(function: FunctionType, frame: FrameType, session: Session) -> Ke
     for parameter in signature.parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             where = f"`*{parameter.name}` of {function.__name__}"
-            message = f"{where}: a kernel takes each tensor by a name"
-            raise FinchError("type", message)
+            raise FinchError("type", f"{where}: a kernel takes each tensor by a name")
     around = {**function.__globals__, **frame.f_locals}
     for name, node in free_names(script).items():
         if name in names:

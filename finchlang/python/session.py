@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,10 +28,6 @@ from finchlang.text.tree_cache import script_of
 
 #: the name of a script without a file
 INPUT = "<input>"
-
-
-def _write(text: str) -> None:
-    sys.stdout.write(text)  # of now: tests and notebooks put another one there
 
 
 class Session(Runner):
@@ -67,7 +62,7 @@ class Session(Runner):
         evaluator = self.checker if engine == "check" else Evaluator
         is_staged = staging and engine in UNITS and (observer is None or observer.stages)
         runner = self if is_staged else None
-        self._evaluator = evaluator(self._run_kernel, output or _write, runner)
+        self._evaluator = evaluator(self._run_kernel, output, runner)
         self._known: dict[str, Node] = {}  # unnamed scripts, or their one kernel, by their text
 
     def __setattr__(self, name: str, value: Any) -> None:

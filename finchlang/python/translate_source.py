@@ -207,15 +207,15 @@ class Translation:
                 return self.unary(op, self.expression(operand), span)
             case ast.BoolOp(op, values):
                 parts = tuple(map(self.expression, values))
-                return reduce(lambda a, b: self.call(OPERATORS[type(op)], (a, b), span), parts)
+                return reduce(lambda a, b: syntax.call(OPERATORS[type(op)], a, b, span=span), parts)
             case ast.Compare(left, ops, others) if all(type(op) in OPERATORS for op in ops):
                 parts = tuple(map(self.expression, (left, *others)))
                 pairs = zip(ops, parts, parts[1:], strict=False)
-                holds = [self.call(OPERATORS[type(op)], (a, b), span) for op, a, b in pairs]
-                return reduce(lambda a, b: self.call("&&", (a, b), span), holds)
+                holds = [syntax.call(OPERATORS[type(op)], a, b, span=span) for op, a, b in pairs]
+                return reduce(lambda a, b: syntax.call("&&", a, b, span=span), holds)
             case ast.IfExp(test, body, otherwise):
                 parts = tuple(map(self.expression, (test, body, otherwise)))
-                return self.call("ifelse", parts, span)
+                return syntax.call("ifelse", *parts, span=span)
             case ast.Call(function, args, []):
                 called, parts = self.variable(function), tuple(map(self.expression, args))
                 if len(parts) > 2 and self.free.get(called.name, "") in ("max", "min"):
@@ -223,16 +223,13 @@ class Translation:
                 return syntax.Call(called, parts, span=span)
         raise self.refused(node)
 
-    def call(self, name: str, args: tuple[syntax.Node, ...], span: Span) -> syntax.Call:
-        return syntax.Call(syntax.Variable(name, span=span), args, span=span)
-
     def unary(self, op: ast.unaryop, operand: syntax.Node, span: Span) -> syntax.Node:
         if isinstance(op, ast.Invert):  # in Python ~ of a bool is an integer, as + of it is
-            return self.call("~", (self.call("+", (operand,), span),), span)
+            return syntax.call("~", syntax.call("+", operand, span=span), span=span)
         is_number = isinstance(operand, syntax.Literal) and type(operand.value) is not bool
         if isinstance(op, ast.USub) and is_number:
             return syntax.Literal(-operand.value, span=span)  # type: ignore[attr-defined]
-        return self.call(OPERATORS[type(op)], (operand,), span)
+        return syntax.call(OPERATORS[type(op)], operand, span=span)
 
     def binary(
         self, node: ast.AST, op: ast.operator, left: syntax.Node, right: syntax.Node
@@ -242,9 +239,9 @@ class Translation:
         name, span = OPERATORS[type(op)], self.span(node)
         if name == "power" and isinstance(right, syntax.Literal) and type(right.value) is int:
             if right.value < 0:  # in Python a float, also for integers
-                left = self.call("/", (left, syntax.Literal(1)), span)
+                left = syntax.call("/", left, syntax.Literal(1), span=span)
             name = "^"
-        return self.call(name, (left, right), span)
+        return syntax.call(name, left, right, span=span)
 
     def variable(self, node: ast.expr) -> syntax.Variable:
         """A name of the function, or a path outside of it."""

@@ -147,8 +147,7 @@ class _Names(un.UnitNames):
     def bound(self, key: un.Key, span: Span | None) -> ast.Variable:
         if key in self.given:
             message = f"`{key[1]}` belongs to the function around `{self.closing.name}`"
-            hint = "an operator assigns to names of its own alone"
-            raise FinchError("type", message, span, hint)
+            raise FinchError("type", message, span, "an operator assigns to names of its own alone")
         return super().bound(key, span)
 
 

@@ -51,6 +51,7 @@ class Expressions:
 
     def __init__(self, run_kernel: RunKernel, output: Callable[[str], Any] | None = None):
         self.run_kernel = run_kernel
+        # standard output as it is then: tests and notebooks put another one there
         self.output = output or (lambda s: sys.stdout.write(s))
 
     def closures(self, nodes: tuple[ast.Node, ...], scope: Scope) -> list[Closure]:

@@ -158,8 +158,7 @@ def small(value: Any, name: str) -> np.ndarray:
 def _square(value: Any, name: str) -> np.ndarray:
     found = small(value, name)
     if found.ndim != 2 or found.shape[0] != found.shape[1]:
-        what = f"`{name}` takes a square matrix, not {kind_of(value)}"
-        raise FinchError("dimension", what)
+        raise FinchError("dimension", f"`{name}` takes a square matrix, not {kind_of(value)}")
     return found
 
 

@@ -151,8 +151,7 @@ class ArrayMethods:
         def __getattr__(self, name: str) -> Any:
             kind, known = type(self).__name__, ELSEWHERE.get(name)
             hint = f"; here it is {known}" if known else ""
-            message = f"{kind} has no attribute {name!r}{hint}"
-            raise AttributeError(message, name=name, obj=self)
+            raise AttributeError(f"{kind} has no attribute {name!r}{hint}", name=name, obj=self)
 
 
 MAX_DIMENSION = 2**62

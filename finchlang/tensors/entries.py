@@ -46,8 +46,7 @@ def values_of(type: Type, given: Any) -> np.ndarray:
         found = array.astype(type.dtype, copy=False) if is_kept else array
     if not is_kept or type.is_integer and array.dtype.kind == "f" and np.any(found != array):
         hint = "`round.(x)` rounds them, in Python `np.rint(x)`" if is_kept else None
-        message = f"values of {array.dtype} cannot be kept as {type}"
-        raise FinchError("type", message, None, hint)
+        raise FinchError("type", f"values of {array.dtype} cannot be kept as {type}", None, hint)
     return found
 
 

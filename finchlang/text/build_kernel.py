@@ -205,8 +205,7 @@ class KernelBuilder:
         if not isinstance(target, ast.Variable):
             if isinstance(target, ast.Call) and isinstance(target.op, ast.Variable):
                 hint = write(pretty(ast.Access(target.op, target.args)))
-            message = "a kernel assigns to accesses like `x[i]` or `x[]`"
-            return syntax_error(message, target, hint)
+            return syntax_error("a kernel assigns to accesses like `x[i]` or `x[]`", target, hint)
         name = target.name
         told = f"write `{name}[]`, where `{name} = Scalar(0.0)` is made before the kernel"
         is_scalar = re.search(rf"\b{name}\s*=\s*\w*Scalar\(", self.source.text) is not None
@@ -330,7 +329,7 @@ class KernelBuilder:
         """`given` with their expressions finished: indices are the names of the program's loops, and the
         names that schedules introduce."""
         commands = [a for a in given if isinstance(a, ast.Schedule)]
-        bound = {n.index.name for n in trees.walk(program) if isinstance(n, ast.Loop)}
+        bound = {n.index.name for n in trees.find_all(program, ast.Loop)}
         for command in commands:
             names = command.args[:-1] if command.name == "precompute" else command.args
             bound |= {a.name for a in names if isinstance(a, ast.Variable)}
@@ -351,7 +350,7 @@ class KernelBuilder:
         Raises FinchError of kind syntax for other indices, and for an index of the result that is named
         twice."""
         bound: set[str] = set()
-        for access in (n for n in trees.walk(value) if isinstance(n, ast.Access)):
+        for access in trees.find_all(value, ast.Access):
             for index in access.indices:
                 match index:
                     case ast.Variable(name) | ast.Call(ast.Extent(), (ast.Variable(name),)):
@@ -432,7 +431,7 @@ def _extent(node: ast.Node, bound: frozenset[str], is_slice: bool = False) -> as
 def _no_step(loop: ast.Loop) -> FinchError:
     """The error of a loop with a step: a slice does the same, where the loop first uses its index."""
     i, steps = loop.index.name, loop.extent
-    places = (n for n in trees.walk(loop.body) if isinstance(n, ast.Access))
+    places = trees.find_all(loop.body, ast.Access)
     used = next((p for p in places if ast.Variable(i) in p.indices), None)
     used = used or ast.Access(ast.Variable("A"), (ast.Variable(i),))
     stepped, own = f"({pretty(steps)})({i})", ast.Variable(i)
@@ -534,8 +533,7 @@ def _access(node: ast.Access, bound: frozenset[str]) -> ast.Access:
     tensor, indices = node.tensor, node.indices
     if isinstance(tensor, ast.Variable):
         if tensor.name in bound:
-            message = f"`{tensor.name}` is a loop's index here, not a tensor"
-            raise syntax_error(message, tensor)
+            raise syntax_error(f"`{tensor.name}` is a loop's index here, not a tensor", tensor)
     elif isinstance(tensor, ast.Call):
         if tensor.op == ast.Variable("adjoint") and len(indices) == 2:
             turned = ast.Access(tensor.args[0], indices[::-1])

@@ -302,8 +302,7 @@ class Builder(KernelBuilder):
         """The named arguments of a call, which are the last ones."""
         found = tuples(parts)
         if found and nodes(parts[parts.index(found[0]) :]):
-            message = "an argument without a name follows one with"
-            raise syntax_error(message, self.over(parts))
+            raise syntax_error("an argument without a name follows one with", self.over(parts))
         return found
 
     def broadcast(self, parts: list) -> ast.Node:

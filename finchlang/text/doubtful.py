@@ -109,8 +109,7 @@ def _lost(
                 name = loop.index.name
                 if name in used and name not in kept and _stays(loop, node):
                     what = f"`{target.span.text}` is written once for each `{name}`"
-                    message = f"{what}, and only the last value stays; `+=` sums up"
-                    yield Note(message, node.span)
+                    yield Note(f"{what}, and only the last value stays; `+=` sums up", node.span)
                     return
 
 

@@ -120,8 +120,7 @@ def way_of(name: str, call: Any, in_kernel: bool, is_known: bool = False) -> Our
             code = translated(row, call, in_kernel)
             return OurWay(reason, call.span, write(code, call.span))
         elif call is None and not in_kernel and not any(r.parameters is None for r in meant):
-            code = f"({', '.join(row.parameters)}) -> {row.ours}"
-            return OurWay(reason, None, write(code))
+            return OurWay(reason, None, write(f"({', '.join(row.parameters)}) -> {row.ours}"))
     if meant and not is_known and meant[0].parameters is not None:
         called = f"{named}({', '.join(meant[0].parameters)})"
         return OurWay(reason, None, f"`{called}` is written `{meant[0].ours}`")

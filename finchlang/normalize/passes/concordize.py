@@ -348,8 +348,7 @@ class _Concordize:
                 is_across, shown = isinstance(x, ast.Index), pretty(x)
                 why = "across the order of its loops" if is_across else "at an expression"
                 loop = f"`for {index.name} = {shown}:{shown}` is inserted"
-                what = f"`{pretty(node)}` is {why} in `{shown}`: {loop}"
-                self.context.decide("concordize", what)
+                self.context.decide("concordize", f"`{pretty(node)}` is {why} in `{shown}`: {loop}")
             outer = self.depths[index.name]
         if all(new is old for new, old in zip(indices, node.indices, strict=True)):
             return node
