@@ -16,6 +16,7 @@ from finchlang.levels.looplets import Sequence, is_payload, may_be_missing
 from finchlang.operators.operator_table import SELECT, literal_type, operator, row_of
 from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.types import Bool, Int64, Type, UInt8, can_store
+from finchlang.syntax.user_function import Operation
 
 Names = Mapping[str, Format | None]
 
@@ -197,6 +198,17 @@ def is_there(node: ast.Node) -> bool:
 def _is_begun(node: ast.Node) -> bool:
     nest = node.tensor if isinstance(node, ast.Access) else None
     return isinstance(nest, Sequence) and nest.phases[0].start is not None
+
+
+def may_fail(node: ast.Node) -> bool:
+    """Whether there may be an error where a typed node is evaluated, as of an integer divided by 0."""
+
+    def fails(call: ast.Call) -> bool:
+        if isinstance(call.op, Operation):
+            return may_fail(call.op.body)
+        return ast.is_meet(call) or row_of(call).may_fail([type_of(arg) for arg in call.args])
+
+    return any(map(fails, trees.find_all(node, ast.Call)))
 
 
 def optional(there: ast.Node, value: ast.Node, whole: ast.Node) -> ast.Call:

@@ -42,9 +42,7 @@ def _leaf_of_matrix(value: Any) -> Expression:
 
 
 _MAKERS: dict[type, Callable[[Any], Expression]] = {
-    Tensor: _leaf_of_tensor,
-    Scalar: _leaf_of_tensor,
-    SwizzledTensor: _leaf_of_tensor,
+    **dict.fromkeys((Tensor, Scalar, SwizzledTensor), _leaf_of_tensor),
     np.ndarray: _leaf_of_array,
     Array: lambda value: value.node,
 }

@@ -244,7 +244,7 @@ class Lowering:
                 follow = ast.Variable("follow")
                 calls = [ast.Call(follow, (i,)) if i in looked_up else i for i in new.indices]
                 new = ast.Access(new.tensor, tuple(calls))
-            value = value if new is access else _with(value, access, new)
+            value = value if new is access else trees.replace_equal(value, access, new)
         return value
 
     def copied(self, access: ast.Access, read: Read, order: tuple[ast.Index, ...]) -> ast.Access:
@@ -354,10 +354,6 @@ def _modifier(m: ast.Node) -> ast.Node:
         case index_map.Wrapped("permissive", _, index_map.Wrapped("offset", _, ast.Index())):
             return ast.call(PERMISSIVE, index_map.value(m))
     return m
-
-
-def _with(node: ast.Node, old: ast.Node, new: ast.Node) -> ast.Node:
-    return trees.rewrite_bottom_up(lambda n: new if n == old else n, node)
 
 
 def _without_fills(node: lazy.Expression, value: ast.Node, target: Any, op: ast.Node) -> ast.Node:

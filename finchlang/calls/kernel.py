@@ -91,9 +91,8 @@ class SpecializedKernel:
     @cached_property
     def staged(self) -> Staged:
         """The program staged; made only if something is needed that is not on disk."""
-        from finchlang.calls.staging import (
-            staged,
-        )  # late: only kernels that are not on disk need it
+        # late: only kernels that are not on disk need it
+        from finchlang.calls.staging import staged
 
         known = self._entry.signature if self._entry else None
         return staged(self.source, self.formats, self._choices, known, self._stages())

@@ -154,12 +154,8 @@ def build(keys: np.ndarray) -> dict[str, Any]:
         won &= free
         table[at[won], 0] = keys[left[won]]
         left, at = left[~won], (at[~won] + 1) & (slots - 1)
-    return {
-        "key": keys,
-        "tbl": table.reshape(-1),
-        "slots": np.array([slots], np.int64),
-        "stored": len(keys),
-    }
+    arrays = {"key": keys, "tbl": table.reshape(-1), "slots": np.array([slots], np.int64)}
+    return {**arrays, "stored": len(keys)}
 
 
 def problem(storage: ByName) -> str | None:

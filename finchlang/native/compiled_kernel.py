@@ -33,10 +33,8 @@ class _Method(ctypes.Structure):
 _ONE_ARGUMENT = 8  # METH_O
 
 _make = ctypes.pythonapi.PyCFunction_NewEx
-_make.argtypes, _make.restype = (
-    [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p],
-    ctypes.py_object,
-)
+_make.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
+_make.restype = ctypes.py_object
 
 _methods: dict[int, _Method] = {}
 

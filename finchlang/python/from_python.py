@@ -68,7 +68,7 @@ def from_python(value: Any, name: str = "x") -> Any:
         raise masked_entries(name)
     library = type(value).__module__.partition(".")[0]
     if library == "polars" or (library not in _TAKEN and hasattr(type(value), "__array__")):
-        ways = (f"{name}.{call}" for way, call in _WAYS.items() if hasattr(type(value), way))
+        ways = (f"{name}.{w}" for w in _WAYS if hasattr(type(value), w.partition("(")[0]))
         what = f"an object {library}.{type(value).__name__}"
         message = f"{what} is not taken, an array of NumPy with its values is"
         raise FinchError("type", message, None, f"`{next(ways, f'np.asarray({name})')}`")
@@ -103,14 +103,8 @@ def tensor_in_python(*given: Any) -> Tensor:
 _VALUES = (bool, int, float, str, tuple, np.generic, np.ndarray)
 #: the libraries whose arrays are taken as they are
 _TAKEN = ("numpy", "scipy", "finchlang")
-#: how an array of another library becomes a NumPy array, by a method that it has (for hints)
-_WAYS = {
-    "collect": "collect().to_numpy()",
-    "to_numpy": "to_numpy()",
-    "to_array": "to_array().to_numpy()",
-    "numpy": "numpy()",
-    "compute": "compute()",
-}
+#: how an array of another library that has the method becomes a NumPy array (for hints)
+_WAYS = ("collect().to_numpy()", "to_numpy()", "to_array().to_numpy()", "numpy()", "compute()")
 
 
 def _array(values: list[Any]) -> Any:

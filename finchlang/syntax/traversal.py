@@ -243,6 +243,11 @@ def substitute(node: Node, bindings: dict[Node, Node]) -> Any:
     return visit(node)
 
 
+def replace_equal(node: Node, old: Node, new: Node) -> Any:
+    """`node` with `new` in the place of each node that equals `old`."""
+    return rewrite_bottom_up(lambda n: new if n == old else n, node)
+
+
 def mentions(node: Node, name: Index | Variable) -> bool:
     """Whether the Index or Variable `name` occurs in `node`."""
     return (type(name), name.name) in names(node)

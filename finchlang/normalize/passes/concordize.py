@@ -12,7 +12,7 @@ under a condition within them, or within a loop that such a loop would stand aro
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 from finchlang.algebra import index_arithmetic as affine, program_context as ctx
@@ -103,8 +103,7 @@ def guarded(node: ast.Node, context: ctx.ProgramContext, keeps: bool = True) -> 
             settings = trees.find_all(body, ast.Declare, ast.Extent)
             if any(trees.mentions(n, variable) for n in settings):  # these read no element
                 return _known_ahead(node, context)
-            named = trees.rewrite_bottom_up(lambda n: value if n == variable else n, body)
-            return guarded(named, context)
+            return guarded(trees.substitute(body, {variable: value}), context)
         case ast.Assign() | ast.Sieve():
             held = node.condition if isinstance(node, ast.Sieve) else node
             found = _selected(held)
@@ -117,7 +116,7 @@ def guarded(node: ast.Node, context: ctx.ProgramContext, keeps: bool = True) -> 
                 # as `?:` converts its arms: a number that the common type cannot hold is cut
                 name = f"cut_{type.name}" if type.kind in ("int", "uint") else type.name
                 arm = arm if type_of(arm) in (type, None) else ast.call(name, arm)
-                own = trees.rewrite_bottom_up(lambda n: arm if n == call else n, held)
+                own = trees.replace_equal(held, call, arm)
                 own = own if rest is None else ast.Sieve(own, rest, span=node.span)
                 return ast.Sieve(test, own, span=node.span)
 
@@ -170,14 +169,10 @@ def _kept(
     fill = typed_literal(known[0].value if known else 0, type)  # type: ignore[attr-defined]
     is_one = all(is_value(n, fill.value, type) for n in known)
     level = KeptScalar(fill)
-    rest = trees.rewrite_bottom_up(lambda n: fill if n == call else n, node)
-    if is_one and _selected(rest) is None:
+    with_value = partial(trees.replace_equal, node, call)
+    if is_one and _selected(with_value(fill)) is None:
         return None
     statements, entry = _in_scalars(call, level, context)
-
-    def with_value(value: ast.Node) -> ast.Node:
-        return trees.rewrite_bottom_up(lambda n: value if n == call else n, node)
-
     if (parts := apart(entry)) is None:
         return ast.Block((*statements, with_value(entry)), span=node.span)
     there, entry = parts

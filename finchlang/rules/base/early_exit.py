@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from finchlang.algebra.bounds import at_most
-from finchlang.algebra.expression_types import type_of
+from finchlang.algebra.expression_types import may_fail, type_of
 from finchlang.algebra.simplify import empty_extent, name_of, simplify
 from finchlang.host import construct as code
 from finchlang.host.engine import Machine, Step, rule
@@ -24,12 +24,11 @@ from finchlang.host.interface import Host
 from finchlang.host.ir import Expr
 from finchlang.levels.level import UPDATE, Fiber, Level, Storage
 from finchlang.operators.build import LARGEST
-from finchlang.operators.operator_table import operator, row_of
+from finchlang.operators.operator_table import operator
 from finchlang.rules.base.context import Context, accesses_in, bounded, with_bounds
 from finchlang.rules.base.state import State, drop, if_not_empty
 from finchlang.syntax import nodes as ast, traversal as trees
 from finchlang.syntax.types import Bool
-from finchlang.syntax.user_function import Operation
 from finchlang.text.print import pretty
 
 BREAK = "Break"
@@ -149,8 +148,6 @@ def _is_pure(body: ast.Node, tensor: ast.Node) -> bool:
     for node in trees.walk(body):
         if isinstance(node, (ast.Declare, ast.Freeze, ast.Thaw)):
             return False
-        if isinstance(node, ast.Call) and _may_fail(node):
-            return False
         if isinstance(node, ast.Loop) and (
             any(trees.accesses(node.extent)) or ast.Index in dict(trees.names(node.extent))
         ):
@@ -158,13 +155,7 @@ def _is_pure(body: ast.Node, tensor: ast.Node) -> bool:
         if isinstance(node, ast.Access) and any(any(trees.accesses(i)) for i in node.indices):
             return False
         updates += isinstance(node, ast.Assign)
-    return sum(access.tensor == tensor for access in trees.accesses(body)) == updates
-
-
-def _may_fail(call: ast.Call) -> bool:
-    if isinstance(call.op, Operation):
-        return any(_may_fail(n) for n in trees.find_all(call.op.body, ast.Call))
-    return ast.is_meet(call) or row_of(call).may_fail([type_of(arg) for arg in call.args])
+    return sum(a.tensor == tensor for a in trees.accesses(body)) == updates and not may_fail(body)
 
 
 # -------------------------------------------------------------------------------------- the rule

@@ -68,7 +68,7 @@ def by_cases(node: ast.Node, term: ast.Node, state: State, machine: Machine) -> 
     there, value = state.host.let(there, "there"), state.host.let(value, "value")
 
     def case(condition: Expr, known: ast.Node) -> ast.Sieve:
-        body = trees.rewrite_bottom_up(lambda n: known if n == node else n, term)
+        body = trees.replace_equal(term, node, known)
         return ast.Sieve(as_node(condition), body, span=term.span)
 
     arms = case(there, ast.Value(value)), case(op("not", there), ast.Literal(ast.MISSING))

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial, reduce
 from typing import Any
 
-from finchlang.algebra.expression_types import type_of
+from finchlang.algebra.expression_types import may_fail, type_of
 from finchlang.algebra.simplify import simplify
 from finchlang.host import construct as code, ir
 from finchlang.host.engine import Machine, Step
@@ -103,8 +103,7 @@ class Point(Joint):
         """Whether what is bound has cases, and may be computed later, or not at all: it never fails, and
         nothing is written before it is used."""
         has_cases = self._operands_of([let.value]) and self.is_known(let.value)
-        never_fails = not any(map(_may_fail, trees.walk(let.value)))
-        return bool(has_cases) and never_fails and _is_used_once(let)
+        return bool(has_cases) and not may_fail(let.value) and _is_used_once(let)
 
     # what operands are
 
@@ -329,10 +328,6 @@ def _is_used_once(define: ast.Define) -> bool:
         body = body.body
     is_statement = isinstance(body, ast.Define | ast.Sieve | ast.Assign)
     return is_statement and [*trees.walk(define.body)].count(define.variable) == 1
-
-
-def _may_fail(node: ast.Node) -> bool:
-    return isinstance(node, ast.Call) and row_of(node).undefined is not None
 
 
 def _leaf(node: ast.Node, at: ir.Expr | None) -> Options | None:
