@@ -66,8 +66,7 @@ any, all = _reduction("||", "any", True), _reduction("&&", "all", True)
 
 def count_nonzero(x: Any, /, axis: Any = None, keepdims: bool = False) -> Array:
     """How many elements are not 0."""
-    arg = converted(truth(as_expression(x)), Int64)
-    return Array(reduced("+", arg, axis, keepdims))
+    return Array(reduced("+", converted(truth(as_expression(x)), Int64), axis, keepdims))
 
 
 def mean(x: Any, /, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Array:

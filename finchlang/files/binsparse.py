@@ -46,8 +46,7 @@ def read_binsparse(file: Path) -> AnyTensor:
     library, containers = _library("read", file)
     with containers.opened(file) as container:
         parsed = library.BinsparseTensor.parse(container, alias=False)
-        header = container.read_header()
-        return _Reader(file, library, parsed, header).tensor()
+        return _Reader(file, library, parsed, container.read_header()).tensor()
 
 
 def write_binsparse(out: BinaryIO | Path, tensor: AnyTensor, suffix: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import BinaryIO
 
@@ -20,15 +21,11 @@ def read_npy(file: Path) -> np.ndarray:
         first, second = np.lib.format.read_array_header_1_0, np.lib.format.read_array_header_2_0
         read = first if version == (1, 0) else second
         shape, _, dtype = read(text)
-        bytes_needed = dtype.itemsize
-        for size in shape:
-            bytes_needed *= size
         if dtype.kind == "c" or dtype.hasobject or type_of_dtype(dtype.newbyteorder("=")) is None:
             raise FinchError("type", f"{file} holds {dtype}, which is no element type")
-        if file.stat().st_size - text.tell() < bytes_needed:
+        if file.stat().st_size - text.tell() < math.prod(shape) * dtype.itemsize:
             raise ValueError("it is cut short")
-    array = np.load(file, allow_pickle=False)
-    return array.astype(dtype.newbyteorder("="), copy=False)
+    return np.load(file, allow_pickle=False).astype(dtype.newbyteorder("="), copy=False)
 
 
 def write_npy(out: BinaryIO, given: AnyTensor | np.ndarray) -> None:

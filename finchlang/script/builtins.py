@@ -45,8 +45,7 @@ def level_or_scalar(name: str, parameters: tuple[Any, ...], args: tuple[Any, ...
     fills = 0 if any(not isinstance(p, types.Type) for p in parameters) else 1
     if len(args) > fills + 1:
         raise FinchError("type", f"{name} takes a fill and a value")
-    format = construct(name, parameters, args[:fills])
-    return Scalar(format, *args[fills:])
+    return Scalar(construct(name, parameters, args[:fills]), *args[fills:])
 
 
 BUILTINS.add("Scalar", lambda *args: level_or_scalar("Scalar", (), args))

@@ -65,8 +65,7 @@ def with_properties(known: Operation, stated: tuple[Node, ...], evaluate: Evalua
     """The function with the laws of a line `@properties`. Raises FinchError "type" for what is no property,
     or one that contradicts the others."""
     if WHERE in stated:
-        laws = _with_range(known, stated[:-2], stated[-1], evaluate)
-        return replace(known, laws=laws)
+        return replace(known, laws=_with_range(known, stated[:-2], stated[-1], evaluate))
     for law in stated:
         known = replace(known, laws=_with_law(known, law, evaluate))
         message = next(_contradictions(known.laws), None)

@@ -85,8 +85,7 @@ class Builder(KernelBuilder):
         """`2x`: a number directly before a name."""
         if isinstance(parts[2], ast.Extent):
             raise syntax_error("a range is no factor", parts[2])
-        sign = ast.Variable("*", span=parts[2].span)
-        return ast.Call(sign, (parts[0], parts[2]))
+        return ast.Call(ast.Variable("*", span=parts[2].span), (parts[0], parts[2]))
 
     def negated_product(self, parts: list) -> ast.Node:
         return self.product([self.negative(parts[:2]), *parts[2:]])
@@ -143,8 +142,7 @@ class Builder(KernelBuilder):
         return ast.Comprehension(value, names, iterables, condition, is_grid)
 
     def local(self, parts: list) -> ast.Node:
-        values = tuples(parts)
-        return ast.Local(values, parts[-2])
+        return ast.Local(tuples(parts), parts[-2])
 
     def try_(self, parts: list) -> ast.Node:
         """The parts up to `catch`, up to `finally` and after it. A name stands in the line of `catch`."""
@@ -371,8 +369,7 @@ class Builder(KernelBuilder):
             raise syntax_error("this cannot be assigned to", target, hint)
 
     def function(self, parts: list) -> ast.Node:
-        parameters = tuples(parts)
-        return self.defined(self.name(parts[1]), parameters, parts[-2])
+        return self.defined(self.name(parts[1]), tuples(parts), parts[-2])
 
     def parameter(self, parts: list) -> Parameter:
         kinds = [p for p in parts if isinstance(p, Token)]
@@ -428,8 +425,7 @@ class Builder(KernelBuilder):
         rest = nodes(parts)
         if len(rest) % 2:
             rest = (*rest[:-1], ast.Literal(True), rest[-1])
-        branches = tuple(zip(rest[::2], rest[1::2], strict=True))
-        return ast.If(branches)
+        return ast.If(tuple(zip(rest[::2], rest[1::2], strict=True)))
 
     def guarded(self, parts: list) -> ast.Node:
         """`c && return x` is `if c ... end`, and `c || break` is `if !c ... end`."""

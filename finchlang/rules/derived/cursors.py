@@ -216,11 +216,9 @@ class ListedCursor(Cursor):
             last = host.let(last, "last", lower=lower)
 
         def whole(host: Host) -> Node:
-            return (
-                lp.Run(lp.Thunk(lambda host: (body(host), None)))
-                if known.are_points
-                else body(host)
-            )
+            if known.are_points:
+                return lp.Run(lp.Thunk(lambda host: (body(host), None)))
+            return body(host)
 
         how = partial(self._go_on, q), known.are_points, beyond is None
         return Seen(self.nest, first, last, known.fill, whole, *how)
@@ -324,9 +322,8 @@ class StretchCursor(Cursor):
             return self.begin, last, lambda host: there
 
         known = lp.Stored(ZERO, end, self.fill, at, locate, entry, is_point)
-        steps = lp.Steps(
-            None, lambda host: last, lambda host: body, lambda host: None, last, known, first
-        )
+        parts = (lambda host: last), (lambda host: body), (lambda host: None)
+        steps = lp.Steps(None, *parts, last, known, first)
         return ListedCursor(self.nest, steps, known, end, begin=self.begin)
 
 

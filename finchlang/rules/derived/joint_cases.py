@@ -108,11 +108,10 @@ class Joint(ABC):
         the first case of any other expression."""
         cases, usual = self._cases(node), self._usual(node)
         last = [self._fails(where) for literal, where in usual if ast.is_missing(literal)]
-        arms: list[tuple[ir.Expr, Outcome]] = [
-            (code.conjunction(code.op("not", self._fails(where)), *last), literal)
-            for literal, where in cases
-            if (literal, where) not in usual
-        ]
+        arms: list[tuple[ir.Expr, Outcome]] = []
+        for literal, where in [case for case in cases if case not in usual]:
+            holds = code.conjunction(code.op("not", self._fails(where)), *last)
+            arms.append((holds, literal))
         if not usual:
             return arms, None
         if not self._is_literal(node):
@@ -139,9 +138,8 @@ class Joint(ABC):
         if not isinstance(node, ast.Call):
             return False
         own = [(k, arg) for k, arg in enumerate(node.args) if not isinstance(arg, ast.Literal)]
-        return len(own) > 1 and any(
-            self._is_settled(node, k, *case) for k, arg in own for case in self._usual(arg)
-        )
+        usual = ((k, *case) for k, arg in own for case in self._usual(arg))
+        return len(own) > 1 and any(self._is_settled(node, *case) for case in usual)
 
     def _is_settled(self, node: ast.Call, k: int, literal: ast.Literal, where: Where) -> bool:
         """Whether a call is decided where its k-th argument is `literal`."""
@@ -164,9 +162,8 @@ class Joint(ABC):
             of_args = ([w for x, w in self._cases(a) if not ast.is_missing(x)] for a in node.args)
             are_values = all(any(implies(where, w) for w in found) for found in of_args)
             if not (ast.is_missing(literal) or are_values):  # the values do not give this literal
-                result = ast.Call(
-                    SELECT, (ast.Value(code.op("not", self._fails(where))), literal, result)
-                )
+                holds = ast.Value(code.op("not", self._fails(where)))
+                result = ast.Call(SELECT, (holds, literal, result))
         return result
 
     # telling them apart

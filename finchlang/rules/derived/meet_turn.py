@@ -69,9 +69,8 @@ class Turn:
         found = code.conjunction(*(left[k] for k in must))
         if len(must) < len(left):
             some = {k: code.TRUE if k in must else is_left for k, is_left in left.items()}
-            rest = absence.fold(
-                self.over, some.__getitem__, partial(code.op, "or"), partial(code.op, "and")
-            )
+            either, all_of = partial(code.op, "or"), partial(code.op, "and")
+            rest = absence.fold(self.over, some.__getitem__, either, all_of)
             found = code.conjunction(found, rest)
         if self.stop is not None:
             assert at is not None
@@ -98,15 +97,9 @@ class Turn:
         ends; then those move on that end before what is left."""
         host = self.host
         at = None if self.at is None else host.get(self.at, upper=self.stop)
-        seen = {
-            k: c.see(
-                host,
-                None if self.is_sure and k not in self.passing else self.beyond,
-                at,
-                self.is_uncut,
-            )
-            for k, c in self.leaders.items()
-        }
+        sure = [k for k in self.leaders if self.is_sure and k not in self.passing]
+        ends = dict.fromkeys(self.leaders, self.beyond) | dict.fromkeys(sure)
+        seen = {k: c.see(host, ends[k], at, self.is_uncut) for k, c in self.leaders.items()}
         late: list[Seen] = []
         if self.absent == absence.NEVER:
             assert at is not None
@@ -217,12 +210,10 @@ class Turn:
 
         own = [(absence.variables(part), falls_together(part)) for part in parts]
         away = {k: code.compare("gt", s.first, i) for k, s in asked.items()}
-        lacking = [
-            reduce(
-                partial(code.op, "or" if is_one else "and"), (away.get(k, code.FALSE) for k in part)
-            )
-            for part, is_one in own
-        ]
+        lacking = []
+        for part, is_one in own:
+            joined = partial(code.op, "or" if is_one else "and")
+            lacking.append(reduce(joined, (away.get(k, code.FALSE) for k in part)))
         arms = dict[Node, tuple[Expr, Set[int]]]()
         for left in [*([None] if self.absent == absence.NEVER else ()), *range(len(own))]:
             others = [n for n in range(len(own)) if n != left]
@@ -288,11 +279,8 @@ def sought(host: Host, others: Iterable[Cursor], i: Expr) -> dict[int, Node]:
     """What cursors have at a coordinate, where they are searched; by the ids of their nests."""
     beyond = code.add(i, 1)
     found = [c for c in others if not isinstance(c, ListedCursor) or c.known.are_distinct]
-    return {
-        id(c.nest): c.sought(host, i, beyond, True).looplet(host, i)
-        for c in found
-        if not isinstance(c.nest, lp.Blocks)
-    }
+    single = [c for c in found if not isinstance(c.nest, lp.Blocks)]
+    return {id(c.nest): c.sought(host, i, beyond, True).looplet(host, i) for c in single}
 
 
 def visit(
@@ -333,9 +321,8 @@ def by_blocks(
     if all(c.end is not c.known.stop or c.ends_within(last) for c in lists):
         counts = [code.sub(c.end, c.known.here(host)) for c in lists]
         least = host.let(reduce(code.minimum, counts), "least")
-        is_far = host.let(
-            code.compare("gt", reduce(code.maximum, counts), code.op("mul", least, LONG)), "is_far"
-        )
+        far = code.compare("gt", reduce(code.maximum, counts), code.op("mul", least, LONG))
+        is_far = host.let(far, "is_far")
         is_plain = code.op("and", code.compare("lt", least, FEW), code.op("not", is_far))
     block = host.cell(code.op("select", is_plain, one.end, one.known.start), "block")
 
@@ -343,9 +330,8 @@ def by_blocks(
         firsts = [c.known.coordinate(host, c.known.here(host)) for c in lists]
         i = host.let(reduce(code.maximum, firsts), "i")
         for count, c in zip(counts, lists, strict=True):
-            host.branch(
-                code.compare("gt", count, code.op("mul", least, LONG)), partial(c.seek, host, i)
-            )
+            is_long = code.compare("gt", count, code.op("mul", least, LONG))
+            host.branch(is_long, partial(c.seek, host, i))
         host.set(block, code.add(one.known.here(host), 1))
 
     def pass_over() -> None:
@@ -355,16 +341,13 @@ def by_blocks(
         q, r = (code.sub(stop, BLOCK) for stop in stops)
 
         def go_on() -> None:
-            ends = [
-                c.known.coordinate(host, code.sub(s, 1)) for c, s in zip(pair, stops, strict=True)
-            ]
+            both = zip(pair, stops, strict=True)
+            ends = [c.known.coordinate(host, code.sub(s, 1)) for c, s in both]
             are_first = code.compare("le", *ends), code.compare("le", *ends[::-1])
             for is_first, c, s in zip(are_first, pair, stops, strict=True):
                 host.branch(is_first, partial(c.known.go, host, s))
 
-        are_blocks = code.conjunction(
-            code.compare("le", code.ZERO, q), code.compare("le", code.ZERO, r)
-        )
+        are_blocks = code.conjunction(*[code.compare("le", code.ZERO, left) for left in (q, r)])
         ask = partial(host.disjoint, idx, q, shift, other_idx, r)
         is_passed = host.only_if(are_blocks, ask, "passed")
         host.branch(is_passed, go_on, partial(host.set, block, stops[0]))

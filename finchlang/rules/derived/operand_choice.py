@@ -147,11 +147,9 @@ def _entered(host: Any, when: Expr, nest: Any) -> Any:
             return lp.rebuild(nest, enter)
         case lp.Switch(condition, head, tail):
             yes, no = op("and", when, condition), op("and", when, op("not", condition))
-            return lp.Switch(
-                condition,
-                _entered(guarded(host, yes), yes, head),
-                _entered(guarded(host, no), no, tail),
-            )
+            then = _entered(guarded(host, yes), yes, head)
+            other = _entered(guarded(host, no), no, tail)
+            return lp.Switch(condition, then, other)
         case lp.Steps(seek) if seek is not None:
 
             def seek_there(host: Host, i: Expr) -> None:

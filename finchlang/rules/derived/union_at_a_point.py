@@ -190,12 +190,9 @@ class Point(Joint):
 
     def _operands_of(self, parts: list[ast.Node]) -> set[int]:
         """The spikes and choices among the operands of expressions."""
-        return {
-            id(a.tensor)
-            for part in parts
-            for a in accesses_in(part)
-            if isinstance(a.tensor, (Spike, Choice)) and self._options(a) is not None
-        }
+        accesses = (a for part in parts for a in accesses_in(part))
+        choices = (a for a in accesses if isinstance(a.tensor, (Spike, Choice)))
+        return {id(a.tensor) for a in choices if self._options(a) is not None}
 
     # telling cases apart
 
