@@ -228,12 +228,8 @@ class Absence:
                     for case, where in self.value(value).values()
                     if ast.is_empty(simplify(ast.Assign(target, op, case.literal)))
                 ]
-                missing = [
-                    where
-                    for index in target.indices
-                    for case, where in self.value(index).values()
-                    if ast.is_missing(case.literal)
-                ]
+                places = (case for index in target.indices for case in self.value(index).values())
+                missing = [where for case, where in places if ast.is_missing(case.literal)]
                 return either(*parts, *missing)
         return NEVER
 
@@ -283,12 +279,8 @@ class Absence:
         are that decide it; one alone decides nothing if all give another literal, as in Inf - Inf."""
         every = {k: self.value(arg).values() for k, arg in enumerate(node.args)}
         known = {k: found for k, found in every.items() if found}
-        alone = [
-            (k, one, case)
-            for k, found in known.items()
-            for one in found
-            for case in self._asked(node, known, {k: one})
-        ]
+        each = ((k, one) for k, found in known.items() for one in found)
+        alone = [(k, one, case) for k, one in each for case in self._asked(node, known, {k: one})]
         for together in product(*known.values()) if len(known) > 1 else ():
             whole = dict(zip(known, together, strict=True))
             for case in self._asked(node, known, whole):

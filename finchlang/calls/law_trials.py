@@ -115,11 +115,10 @@ def _fault(
         if found is not None:
             values, *results = found
             given = [f"{n} = {_shown(v)}" for n, v in zip(trial.names, values, strict=True)]
-            sides = [
-                f"{pretty(trees.rewrite_bottom_up(_untyped, side))} is {_shown(result)}"
-                for side, result in zip(trial.sides, results, strict=True)
-                if not isinstance(side, ast.Literal)
-            ]
+            pairs = zip(trial.sides, results, strict=True)
+            calls = [(side, value) for side, value in pairs if not isinstance(side, ast.Literal)]
+            plain = [(trees.rewrite_bottom_up(_untyped, side), value) for side, value in calls]
+            sides = [f"{pretty(side)} is {_shown(value)}" for side, value in plain]
             where = f"with {', '.join(given)}, " if given else ""
             of = " and ".join(dict.fromkeys(map(str, types)))
             return f"`{function.name}` is not {trial.what} for {of}: {where}{', but '.join(sides)}"

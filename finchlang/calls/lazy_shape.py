@@ -109,11 +109,8 @@ class _Sizes:
 
     def __init__(self, template: Template, orders: tuple[int, ...]):
         given = dict(zip(template.names, orders, strict=True))
-        self.inputs = {
-            (name, mode): Var(name, types.Int64)
-            for name, order in given.items()
-            for mode in (range(1, order + 1) or (0,))
-        }
+        keys = [(name, k) for name, order in given.items() for k in range(1, order + 1) or (0,)]
+        self.inputs = {key: Var(key[0], types.Int64) for key in keys}
         self.equal: list[tuple[str, Sizes]] = []  # with the message if they differ
         self.products: list[Sizes] = []
         self.slices: list[Sizes] = []

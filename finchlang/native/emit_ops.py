@@ -264,14 +264,12 @@ def _cast(body: Body, op: Op, args: list[str]) -> str:
 
 
 #: LLVM's intrinsics of one type, that of their arguments and result
-_INTRINSICS = {
-    **{"muladd": "fmuladd", "round": "rint"},
-    **{
-        name: name
-        for name in ("floor", "ceil", "trunc", "copysign", "sqrt", "log2", "log10", "tan")
-    },
-    **{name: name for name in ("asin", "acos", "atan", "sinh", "cosh", "atan2", "exp2")},
-}
+_INTRINSICS = {"muladd": "fmuladd", "round": "rint"}
+for _names in (
+    ("floor", "ceil", "trunc", "copysign", "sqrt", "log2", "log10", "tan"),
+    ("asin", "acos", "atan", "sinh", "cosh", "atan2", "exp2"),
+):
+    _INTRINSICS |= zip(_names, _names, strict=True)
 #: Functions that emit, or an instruction: {0} and so on are the arguments, {s} is the type of the first,
 #: {t} that of the result, {f} the letter of those on floats, and {fast} what LLVM may change of these.
 _EMITTERS: dict[str, str | Callable[[Body, Op, list[str]], str]] = {

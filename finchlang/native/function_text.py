@@ -29,7 +29,10 @@ def layout_of(residual: ir.Residual, undo_log: UndoLog = NO_LOG) -> Layout:
         chosen = set(found)
         return tuple(k for k, b in enumerate(residual.buffers) if b in chosen)
 
-    failures = (s for s in statements if isinstance(s, ir.Fail))
+    def failure(s: ir.Fail) -> Failure:
+        types = tuple(v.type for v in (*s.values, *s.note))
+        return Failure(s.kind, s.message, types, s.span, noted=len(s.note))
+
     called = (s for s in statements if isinstance(s, _CALLING))
     return Layout(
         residual.name,
@@ -38,13 +41,7 @@ def layout_of(residual: ir.Residual, undo_log: UndoLog = NO_LOG) -> Layout:
         tuple(c.type for c in residual.outputs),
         numbers(b for s in statements for b in rewriting.written(s)),
         numbers(rewriting.moved(statements)),
-        tuple(
-            Failure(
-                *(f.kind, f.message, tuple(v.type for v in (*f.values, *f.note)), f.span),
-                noted=len(f.note),
-            )
-            for f in failures
-        ),
+        tuple(failure(s) for s in statements if isinstance(s, ir.Fail)),
         tuple(dict.fromkeys(procedure_name(s) for s in called)),
         undo_log,
     )

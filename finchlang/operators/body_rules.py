@@ -246,11 +246,8 @@ def if_(machine: Machine, term: ast.Node, state: BodyState) -> Step | None:
     if not others:
         return body, state
     other = others[0][1] if len(others) == 1 else ast.If(tuple(others), span=term.span)
-    return machine.branch(
-        condition(machine, holds, state),
-        Arm("IfTrue", term, body, state),
-        Arm("IfFalse", term, other, state),
-    )
+    both = Arm("IfTrue", term, body, state), Arm("IfFalse", term, other, state)
+    return machine.branch(condition(machine, holds, state), *both)
 
 
 @rule("While", steps=("While",), says="The loop goes on while its condition holds.")

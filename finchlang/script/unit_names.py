@@ -339,12 +339,8 @@ class UnitNames:
         """The block after which names mean what `other` says, with exchanges after which they mean the same
         as after the other arm, `one`; what differs is MIXED, and a number of one arm may have a value."""
         one = {k: g.meaning for k, g in self.given.items() if k not in one and k in other} | one
-        common = {
-            key: value
-            for key, value in one.items()
-            if isinstance(other.get(key), type(value))
-            and (not isinstance(value, Static) or value.is_same(other[key]))
-        }
+        alike = [(key, v) for key, v in one.items() if isinstance(other.get(key), type(v))]
+        common = {k: v for k, v in alike if not isinstance(v, Static) or v.is_same(other[k])}
         self.values = other
         more, _ = self.within(lambda: self.reconcile(common, span))
         mixed = dict.fromkeys(one.keys() & other.keys(), MIXED)

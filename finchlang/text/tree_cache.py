@@ -13,11 +13,8 @@ from finchlang.base.errors import source_of
 from finchlang.syntax import nodes as ast, traversal as trees, types
 from finchlang.text.terminals import grammar
 
-KINDS: dict[str, Any] = {
-    kind.__name__: kind
-    for kind in vars(ast).values()
-    if isinstance(kind, type) and issubclass(kind, ast.Node)
-}
+_CLASSES = [kind for kind in vars(ast).values() if isinstance(kind, type)]
+KINDS: dict[str, Any] = {c.__name__: c for c in _CLASSES if issubclass(c, ast.Node)}
 VALUES: Others = {
     "Nothing": (ast.Nothing, repr, {repr(v): v for v in (ast.MISSING, ast.NOTHING)}.__getitem__),
     "Pair": (types.Pair, list, lambda parts: types.Pair(*parts)),

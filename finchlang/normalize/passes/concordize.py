@@ -223,11 +223,8 @@ def _leaves(node: ast.Node, index: ast.Index) -> bool:
     a mask, at an element."""
     found = (a for a in trees.accesses(node) if index in a.indices)
     behind = ((ctx.root(a.tensor), a.indices[a.indices.index(index) :]) for a in found)
-    return any(
-        _gathers(x) if root is None else not isinstance(x, ast.Index)
-        for root, indices in behind
-        for x in indices
-    )
+    each = ((root, x) for root, indices in behind for x in indices)
+    return any(_gathers(x) if root is None else not isinstance(x, ast.Index) for root, x in each)
 
 
 def _selected(node: ast.Node) -> tuple[Any, ast.Node, ast.Node, ast.Node] | None:

@@ -44,12 +44,10 @@ class _Rebuild:
         self.pending: dict[str | None, list[ast.Node]] = {}
         self.meets: dict[tuple[str | None, frozenset[ast.Extent]], ast.Variable] = {}
         #: tensors that the program declares with another size
-        self.resized = {
-            d.name
-            for d in facts.declared.values()
-            for mode in range(len(d.user))
-            if self.resolve.declared(d, mode, None) != (ctx.size_extent(d.name, mode + 1),)
-        }
+        modes = [(d, mode) for d in facts.declared.values() for mode in range(len(d.user))]
+        sizes = [(ctx.size_extent(d.name, mode + 1),) for d, mode in modes]
+        found = [self.resolve.declared(*own, None) for own in modes]
+        self.resized = {d.name for (d, _), a, b in zip(modes, sizes, found, strict=True) if a != b}
 
     def within_checks(self, program: ast.Node) -> ast.Node:
         """The whole program with the dimensions around it, within what shape operators check."""

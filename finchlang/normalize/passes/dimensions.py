@@ -306,11 +306,8 @@ class Resolve:
         if user is not None:
             parts = self.dimension(user)
         else:
-            parts = _distinct(
-                _sized(affine.shifted(p, by), count)
-                for w, by, count in writers
-                for p in self.loop(w)
-            )
+            found = ((p, by, count) for w, by, count in writers for p in self.loop(w))
+            parts = _distinct(_sized(affine.shifted(p, by), count) for p, by, count in found)
         self.open.discard((declared, mode))
         return parts if parts or is_begun else self.kept(declared, mode, span)
 

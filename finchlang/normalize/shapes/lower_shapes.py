@@ -217,12 +217,10 @@ class _Shapes(Stores):
     def is_plain(self, access: ast.Access, bound: Bindings, is_update: bool = False) -> bool:
         """Whether the operators of an access need not be lowered."""
         lowered = ("concat", "broadcast", *(["collapse"] if is_update else []))
-        return not any(
-            isinstance(n, ast.Formula)
-            or ctx.is_call(n, *lowered)
-            or (isinstance(n, ast.Index) and n.name in bound)
-            for n in trees.walk(access)
-        )
+        nodes = [*trees.walk(access)]
+        is_bound = any(isinstance(n, ast.Index) and n.name in bound for n in nodes)
+        is_left = any(isinstance(n, ast.Formula) or ctx.is_call(n, *lowered) for n in nodes)
+        return not (is_bound or is_left)
 
     def with_indices(self, access: ast.Access, bound: Bindings) -> ast.Access:
         indices = tuple(self.lowered(index, bound) for index in access.indices)

@@ -88,12 +88,9 @@ def _without_dead(node: ast.Block, state: State) -> ast.Node:
         own = [k for k in rest if trees.mentions(statements[k], head.tensor)]
         if len(own) < 2 or not isinstance(statements[own[1]], ast.Freeze):
             continue
-        changes = (
-            k
-            for k in own[2:]
-            for n in trees.find_all(statements[k], ast.Declare, ast.Freeze, ast.Thaw)
-            if n.tensor == head.tensor
-        )
+        kinds = ast.Declare, ast.Freeze, ast.Thaw
+        found = ((k, n) for k in own[2:] for n in trees.find_all(statements[k], *kinds))
+        changes = (k for k, n in found if n.tensor == head.tensor)
         again = next(changes, None)
         for k in own[2:]:
             if again is None or k < again:

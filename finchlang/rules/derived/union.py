@@ -166,12 +166,9 @@ def _where_nothing_is_left(machine: Machine, term: Node, state: State) -> Step |
 
 def _is_parted_within(term: Loop, tensors: list[Choice]) -> bool:
     """Whether a mask of a loop within parts the choices."""
-    return context.bounded(term) is not None and any(
-        _parts(inner, x, tensors)
-        for inner in trees.find_all(term.body, Loop)
-        for x in unfurlable(inner)
-        if isinstance(x, Mask)
-    )
+    loops = ((loop, x) for loop in trees.find_all(term.body, Loop) for x in unfurlable(loop))
+    masks = ((loop, x) for loop, x in loops if isinstance(x, Mask))
+    return context.bounded(term) is not None and any(_parts(*mask, tensors) for mask in masks)
 
 
 def _entered(machine: Machine, term: Node, state: State) -> Step | None:
