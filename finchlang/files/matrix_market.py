@@ -25,8 +25,11 @@ from finchlang.tensors.tensor import AnyTensor, Scalar, SwizzledTensor, Tensor
 
 #: the types of values by the field of a header
 FIELDS = {
-    **{"real": np.float64, "double": np.float64, "integer": np.int64},
-    **{"unsigned-integer": np.uint64, "pattern": np.bool_},
+    "real": np.float64,
+    "double": np.float64,
+    "integer": np.int64,
+    "unsigned-integer": np.uint64,
+    "pattern": np.bool_,
 }
 #: by symmetry, the highest diagonal (counted downwards) that an array file stores; None for all entries.
 #: A coordinate file may list any entries

@@ -259,7 +259,7 @@ def while_(machine: Machine, term: ast.Node, state: BodyState) -> Step | None:
     if not isinstance(term, ast.While):
         return None
     is_endless = term.condition == ast.Literal(True)
-    holds = lambda: condition(machine, term.condition, state)  # noqa: E731
+    holds = partial(condition, machine, term.condition, state)
     return _loop(machine, term, state, holds, is_endless)
 
 

@@ -55,8 +55,9 @@ class Evaluator(Calls):
     def evaluate(self, script: ast.Node, environment: Environment) -> Any:
         """Run a script in the outermost environment. Returns the value of its last statement, or None."""
         self.environment = environment
-        run = lambda: self.ready(script, environment.scope)(environment)  # noqa: E731
-        return self._outermost(run, script.span)
+        return self._outermost(
+            lambda: self.ready(script, environment.scope)(environment), script.span
+        )
 
     @np.errstate(all="ignore")  # numbers overflow without warning, as in kernels
     def _outermost(self, run: Callable[..., Any], span: Span | None, *args: Any) -> Any:
@@ -319,8 +320,10 @@ class Evaluator(Calls):
         body = self.closure(node.body, inner)
         defaults = {name: self.closure(given, inner) for name, given in node.defaults}
         call = partial(self._outermost, self.enter, None)
-        more = {"defaults": defaults, "call": call, "is_staged": self.loops is not None}
-        return lambda env: functions.FinchFunction(node, inner, env, body, **more)  # type: ignore
+        more: dict[str, Any] = {"call": call, "is_staged": self.loops is not None}
+        return lambda env: functions.FinchFunction(
+            node, inner, env, body, defaults=defaults, **more
+        )
 
     def Comprehension(self, node: ast.Comprehension, scope: Scope) -> Closure:
         inner = Scope(scope, {n for names in node.names for n in names})

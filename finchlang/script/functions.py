@@ -175,8 +175,13 @@ def check_call(function: Builtin, args: list[Any], keywords: dict[str, Any]) -> 
 
 
 _KINDS: dict[type[Exception], str] = {
-    **{IndexError: "bounds", OSError: "I/O", MemoryError: "resource"},
-    **dict.fromkeys((TypeError, ValueError, ArithmeticError, AttributeError), "type"),
+    IndexError: "bounds",
+    OSError: "I/O",
+    MemoryError: "resource",
+    TypeError: "type",
+    ValueError: "type",
+    ArithmeticError: "type",
+    AttributeError: "type",
 }
 #: the exceptions that Python and NumPy raise for a user's operands
 PYTHON_FAULTS = tuple(_KINDS)

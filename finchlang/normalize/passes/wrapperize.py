@@ -36,8 +36,9 @@ def _modifier(program: _Wrapperize, index: ast.Node) -> tuple[str, ast.Node, ast
     the index that is left. An offset `i + c` is one where c is constant in the loop of i."""
     if written := index_map.modifier(index):
         return written
-    as_integer = lambda n: n if type_of(n) == Int64 else ast.call("Int64", n)  # noqa: E731
-    found = [(sign, as_integer(n)) for sign, n in affine.terms(index)]
+    found = [
+        (s, n if type_of(n) == Int64 else ast.call("Int64", n)) for s, n in affine.terms(index)
+    ]
     has_elements = any(trees.find_all(index, ast.Access))
     if len(found) < 2 or type_of(index) != Int64 or has_elements:
         return None
