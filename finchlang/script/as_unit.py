@@ -454,7 +454,7 @@ class Units(UnitExpressions):
         values = {**dict(zip(parameters, given, strict=False)), **keywords}
         is_fit = len(given) + len(keywords) == len(values)
         if not is_fit or {*values, *defaults} != {*parameters} or definition.types:
-            raise unit_names.NotStaged(f"{what} has parameters with types, or other ones", span)
+            raise un.NotStaged(f"{what} has parameters with types, or other ones", span)
         if not function.is_staged:
             raise un.NotStaged(f"{what} is not to be staged", span)
         found = None if keywords or defaults else self.as_operator(function, given, span)
