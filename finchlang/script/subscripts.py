@@ -128,21 +128,15 @@ def set_subscript(target: Any, indices: list[Any], value: Any, spreads: bool = F
         error.hint = error.hint or (KEEPS if error.kind == "bounds" else None)
         raise
     array = dense_view(target)
-    is_one = all(isinstance(k, int) for k in subscripts)
-    if array is None and not is_one:
-        message = f"parts of {target.format} cannot be set"
-        raise FinchError("access order", message, hint="a kernel writes them: `A[i, 2] = x[i]`")
-    if array is not None and not array.flags.writeable:
-        raise FinchError("type", "this array is read-only")
-    kept = type_of_dtype(target.dtype)
-    if kept and is_one and (data.is_array(value) or data.is_vector(value)):
-        raise FinchError("dimension", f"{kind_of(value)} is assigned to one entry")
     if array is None:
-        if isinstance(target, SwizzledTensor):
-            target, subscripts = target.body, [subscripts[k - 1] for k in target.permutation]
-        target.set_entry(subscripts, _storable(value, target.format.element_type))
-        return
-    shape = array[subscripts].shape
+        hint = f"build it in a kernel: `@finch begin A .= {show(target.fill)}; for ... end end`"
+        message = f"the entries of {target.format} cannot be set one by one"
+        raise FinchError("access order", message, hint=hint)
+    if not array.flags.writeable:
+        raise FinchError("type", "this array is read-only")
+    kept, shape = type_of_dtype(array.dtype), array[subscripts].shape
+    if kept and not shape and (data.is_array(value) or data.is_vector(value)):
+        raise FinchError("dimension", f"{kind_of(value)} is assigned to one entry")
     found = _of_size(value, shape, spreads)
     array[subscripts] = found if kept is None else _storable(found, kept)
 

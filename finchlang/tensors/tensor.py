@@ -323,18 +323,6 @@ class Tensor(array_base.TensorBase):
             mode -= level.modes
         return own
 
-    def set_entry(self, at: Sequence[int], value: Any) -> None:
-        """Keep another value at 0-based coordinates, and store nothing there if it is the fill, in a time
-        linear in the stored entries. Raises FinchError "access order" where the format has no place."""
-        (coordinates, values), place = self.entries(), np.array(at, np.int64)[:, None]
-        new = np.array([value], values.dtype)
-        rest, is_kept = (coordinates != place).any(axis=0), differs(new, self.fill)
-        coordinates = np.append(coordinates[:, rest], place[:, is_kept], axis=1)
-        made = Tensor(self.format, *self.shape).holding(
-            coordinates, np.append(values[rest], new[is_kept])
-        )
-        self.memory, self.checked = made.memory, made.checked
-
     def validate(self) -> None:
         """Check the arrays, unless that was done before, so that compiled code may rely on them. Raises
         FinchError "bounds" that names the level and its fault."""
