@@ -100,7 +100,7 @@ class Comparison:
     #: host steps of each kernel that was run, for engines that count them
     steps: dict[str, list[Counter[str]]] = field(default_factory=dict)
     #: where the denotation saw an access out of range
-    places: list[Span] = field(default_factory=list)
+    places: list[Span | None] = field(default_factory=list)
     #: the kind of each difference, with the ways on each side
     faults: set[tuple[Any, ...]] = field(default_factory=set)
 

@@ -16,11 +16,11 @@ from finchlang.syntax import nodes as ast, traversal as trees
 
 
 class Looking(Denotation):
-    """A denotation that extends `places` by accesses out of range. It also looks at those in loops over
-    nothing and under masks that do not hold, if their indices are known outside; and under other
-    conditions that do not hold, if their indices are literals."""
+    """A denotation that extends `places` by accesses out of range, by None for those of array expressions.
+    It also looks at those in loops over nothing and under masks that do not hold, if their indices are
+    known outside; and under other conditions that do not hold, if their indices are literals."""
 
-    def __init__(self, places: list[Span], *given: Any):
+    def __init__(self, places: list[Span | None], *given: Any):
         self.places = places
         super().__init__(*given)
 
@@ -28,9 +28,8 @@ class Looking(Denotation):
         try:
             return super().locate(access, env)
         except FinchError as error:
-            span = access.span or error.span
-            if error.kind == "bounds" and span is not None:
-                self.places.append(span)
+            if error.kind == "bounds":
+                self.places.append(access.span or error.span)
             raise
 
     def run(self, node: ast.Node, env: Environment, rest: tuple[ast.Node, ...]) -> None:
@@ -62,16 +61,17 @@ class LookingSession(Session):
 
     def __init__(self, *given: Any):
         super().__init__(*given)
-        self.places: list[Span] = []
+        self.places: list[Span | None] = []
 
     def denote(self, *args: Any, **named: Any) -> dict[str, Any]:
         return denote(*args, **named | {"semantics": partial(Looking, self.places)})
 
 
-def tells_of(error: FinchError, places: list[Span]) -> bool:
+def tells_of(error: FinchError, places: list[Span | None]) -> bool:
     """Whether an error is about an access at one of these places."""
     return error.kind == "bounds" and any(
         error.span is not None
+        and place is not None
         and place.source.name == error.span.source.name
         and (place.line, place.column) < error.span.end
         and (error.span.line, error.span.column) < place.end

@@ -131,6 +131,13 @@ def test_the_command_says_what_it_ran(tmp_path: Path, capsys: pytest.CaptureFixt
     assert (told["patterns"], told["values"], told["wrong"]) == (14, "A, x", [])
 
 
+def test_a_place_out_of_range_that_is_not_needed_is_let_through() -> None:
+    of_lists = "Tensor(Dense(SparseList(Element(0.0))), 1, 1)"
+    text = f"W, H = Tensor(zeros(1, 1, 1)), {of_lists}; T = W[:, :, 1] .* H"
+    (found,) = exhaustive(text, "layers", 1, 60)  # without layers the loops are over nothing, too
+    assert found.patterns == found.of and not found.wrong
+
+
 def test_truth_values_are_both_tried() -> None:
     text = """
 A = Tensor(Dense(Element(false)), 1)
