@@ -27,7 +27,7 @@ from finchlang.denote.numpy_operators import MEANINGS
 from finchlang.denote.typed_values import Number
 from finchlang.host import ir, primitives
 from finchlang.host.executing import ExecutingHost, RememberingHost
-from finchlang.syntax.nodes import Call, Node, Script, Variable
+from finchlang.syntax.nodes import MISSING, Call, Node, Script, Variable
 from finchlang.syntax.types import Bool, Float64, Int64
 from finchlang.syntax.user_function import Operation
 from finchlang.tensors.memory import Memory
@@ -426,8 +426,11 @@ def symbolic_denotation(path: Callable[[], Path]) -> Callable[..., Looking]:
         def apply(self, op: Node, args: list[Any], node: Node) -> Any:
             held = [a.value.item() for a in args if isinstance(a, Number)]
             if any(map(is_symbolic, held)):
-                if isinstance(op, Operation) and isinstance(op.body, Script):
-                    raise Unsupported(f"the statements of {op.name}")
+                if isinstance(op, Operation) and MISSING not in args:
+                    if isinstance(op.body, Script):
+                        raise Unsupported(f"the statements of {op.name}")
+                    # by its expression, in updates, too: the script's own functions know no symbols
+                    return self.value(op.body, dict(zip(op.parameters, args, strict=True)))
                 if isinstance(op, Call) and op.op == Variable("choose") and len(held) == 2:
                     z = op.args[0].value  # type: ignore[attr-defined]
                     is_other = path().computed("eq", [held[0], float(z)])

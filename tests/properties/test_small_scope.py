@@ -166,6 +166,16 @@ def test_integers_are_symbols_where_they_are_no_places() -> None:
     assert not any(row.unproven for row in found)
 
 
+def test_a_function_that_updates_is_computed_with_symbols() -> None:
+    text = """
+widest(a, b) = a > b ? a : b
+x = Tensor(SparseList(Element(0.0)), 2); s = Scalar(0.0)
+@finch begin s .= 0; for i = _; s[] <<widest>>= x[i]; end; end
+"""
+    (found,) = exhaustive(text, "widest", 2, 60)
+    assert found.values == "x" and not (found.wrong or found.numbers or found.unproven)
+
+
 def test_a_fault_in_integers_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     right = symbols.SymbolicHost.compute
 
