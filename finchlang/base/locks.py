@@ -7,7 +7,6 @@ from collections.abc import Callable
 from threading import RLock
 from typing import Any, Generic, TypeVar
 
-S = TypeVar("S")
 T = TypeVar("T")
 
 #: the locks to take before a fork, in reverse order, of libraries when they are loaded
@@ -56,17 +55,6 @@ def keep(kept: dict[Any, T], key: Any, value: T, most: int) -> T:
     for oldest in list(kept)[:excess] if excess > 0 else ():
         kept.pop(oldest, None)
     return value
-
-
-def wholly(work: Callable[[], S], finish: Callable[[S], T]) -> T:
-    """What `finish` gives of what `work` gives, which are functions of Python: after others interrupts are
-    raised. One that comes while it finishes comes through when all is done. To finish twice is as once."""
-    done = work()
-    try:
-        return finish(done)
-    except BaseException:
-        finish(done)
-        raise
 
 
 class cached_property(Generic[T]):  # named as what it replaces

@@ -135,7 +135,7 @@ class SpecializedKernel:
         host's steps. Raises FinchError; all is then as before. An interrupt leaves all as before, or all
         results taken over and bound."""
         made, steps = self.run(engine, arguments, numbers, tracer)
-        try:  # as `wholly`, without functions made for it
+        try:  # here, since an interrupt may come where a function begins; to finish twice is as once
             bind(self._handed(made, arguments))
         except BaseException:
             bind(self._handed(made, arguments))

@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from finchlang.base.errors import Bug, FinchError, Note
-from finchlang.base.locks import keep, wholly
+from finchlang.base.locks import keep
 from finchlang.calls import substitute
 from finchlang.calls.arguments import KIND, NUMBER, VALUE, Argument, describe, memory_of
 from finchlang.calls.call import Values, check_outputs, is_calling, one_call_at_a_time, taken_over
@@ -331,7 +331,11 @@ class Runner:
             given = tensors[name]
             is_made = name in declared or not given[KIND].is_undeclared
             made.append((name, given, memory_of(dense, given, stored[name]) if is_made else None))
-        wholly(lambda: made, lambda found: environment.bind(taken_over(found)))
+        try:  # as in `SpecializedKernel.call`
+            environment.bind(taken_over(made))
+        except BaseException:
+            environment.bind(taken_over(made))
+            raise
         return yielded(tuple([variable.name for variable in returned]), environment)
 
 
