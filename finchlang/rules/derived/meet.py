@@ -14,7 +14,7 @@ from finchlang.algebra.simplify import counts_once, simplify
 from finchlang.host.construct import ZERO, add, compare, conjunction, op, sub
 from finchlang.host.engine import Machine, Step, rule
 from finchlang.host.inspecting import scratch
-from finchlang.host.ir import Expr
+from finchlang.host.ir import Cell, Expr
 from finchlang.levels import looplets as lp
 from finchlang.rules.base.context import Context, accesses_in, bounded, find_looplets, put, put_in
 from finchlang.rules.base.early_exit import Exit, count
@@ -43,46 +43,30 @@ def meet(machine: Machine, term: ast.Node, state: State) -> Step | None:
     not name is searched where the others have something. Relies on: entries are in order and apart.
 
     A product leapfrogs (T. Veldhuizen, Leapfrog Triejoin, ICDT 2014), a sum merges, of a quotient one is
-    gone through and the other searched, and one nest is counted."""
+    gone through and the other searched, and one nest is counted. Stretches added to one other nest divide
+    the region first."""
     region = bounded(term)
     if region is None:
         return None
     assert isinstance(term, ast.Loop)
     nests = [x for x in find_looplets(term) if not isinstance(x, (lp.Lookup, lp.AcceptRun))]
-    if region[0] is region[1] and (step := _at_one(machine, term, state, nests)) is not None:
-        return step
-    if not nests or not all(isinstance(x, (lp.Steps, lp.Sequence)) for x in nests):
+    written, is_point = _written(term), region[0] is region[1]
+    known = [
+        x
+        for x in nests
+        if isinstance(x, (lp.Steps, lp.Sequence)) and id(x) not in written
+        if cursors.begins_at(x, region[0])
+    ]
+    if not known or len(known) < len(nests) and not is_point:
         return None
-    written = _written(term)
-    if not written.isdisjoint(map(id, nests)) or not all(
-        cursors.begins_at(x, region[0]) for x in nests
-    ):
-        return None
-    found = _Meeting(machine, term, state, nests)
-    return found.at_point() if region[0] is region[1] else found.step()
+    found = _Meeting(machine, term, state, known)
+    return found.at_point() if is_point else found.step()
 
 
 def _written(term: ast.Loop) -> set[int]:
     """The `id` of each tensor that the loop writes."""
     inside = trees.statements(term.body)
     return {id(n.target.tensor) for n, _ in inside if isinstance(n, ast.Assign)}
-
-
-def _at_one(machine: Machine, term: ast.Loop, state: State, nests: list[Any]) -> Step | None:
-    """The step at one coordinate, where the part of a sequence without steps that is there is chosen."""
-    written = _written(term)
-    host, (i, _) = state.host, Context(term, ()).region
-    found = [
-        Pieces(host, x, i, i)
-        for x in nests
-        if isinstance(x, lp.Sequence) and id(x) not in written and leaves_nothing(x)
-        if cursors.begins_at(x, i) and not cursors.Entered(scratch(), x, i, i).steps
-    ]
-    if not found:
-        return None
-    left = put(term, sought(host, found, i))
-    machine.tell("Meet", lambda: (term, left))
-    return left, state
 
 
 _COUNTED = cursors.ListedCursor, cursors.StretchCursor
@@ -110,6 +94,8 @@ class _Meeting:
         ]
         self.absent = self._absent(term)
         self.cursors: dict[int, cursors.Cursor] = {}
+        #: where the rest of the region begins; not needed where each part begins with an entry
+        self.at: Cell | None = None
 
     def _absent(self, term: ast.Loop) -> absence.Where:
         """absent(E). Where E makes tensors of its own, it is tried."""
@@ -230,7 +216,7 @@ class _Meeting:
 
     def at_point(self) -> Step | None:
         """The step at one coordinate: a list that alone decides is left out behind its end, others are
-        searched."""
+        searched, and of sequences without steps the part that is there is chosen."""
         alone = absence.alternatives(self.absent)
         found = [c for c in self.lists if c is not None and c.fill is not None]
         ending = [c for c in found if isinstance(c.nest, lp.Sequence)]
@@ -240,8 +226,15 @@ class _Meeting:
             run = partial(self.machine.run, self._rest(inside)[0], self.state)
             self.host.branch(compare("le", self.start, stop), run)
             return ast.EMPTY, self.state
-        is_product = absence.is_product(self.absent)
-        there = {} if is_product else sought(self.host, found, self.start)
+        searched = [] if absence.is_product(self.absent) else found
+        region = self.start, self.stop
+        parts = [
+            Pieces(self.host, x, *region)
+            for x, c in zip(self.nests, self.lists, strict=True)
+            if isinstance(x, lp.Sequence) and c is None and leaves_nothing(x)
+            if not cursors.Entered(scratch(), x, *region).steps
+        ]
+        there = sought(self.host, [*searched, *parts], self.start)
         return self._rest(put(self.term, there)) if there else None
 
     def _phase(self, nest: lp.Looplet, phases: Any, number: int) -> Any:
@@ -361,9 +354,13 @@ class _Meeting:
         return [self._cursor(k) for k in self.among(term) if k not in leaders]
 
     def _met(self) -> Step:
-        self.machine.tell("Meet", lambda: (self.term, self.term))
         leaders = self._leaders(self.term, self.absent)
-        together = partial(self._together, leaders)
+        dividing = self._dividing(leaders)
+        if len(dividing) == 1:
+            return self._by_phases(self.nests[dividing[0]])
+        self.machine.tell("Meet", lambda: (self.term, self.term))
+        leaders = dividing or leaders
+        together = partial(self._by_stretches if dividing else self._together, leaders)
         found = {k: self._cursor(k) for k in leaders}
         sought = [c for k, c in found.items() if not ((s := self.stretches[k]) and s.is_short)]
         if all(c.stands_at(self.start) for c in sought):
@@ -408,6 +405,39 @@ class _Meeting:
             self.host.branch(is_left, lambda: drop(self.machine.run(term, self.state.inside())))
         exit.finish(self.stop)
 
+    def _dividing(self, leaders: list[int]) -> list[int]:
+        """The stretches of a sum, if only one operand is left where they are away: its entries are gone
+        through without a look at them. Beside lists and runs of 200 entries that takes 0.15 to 0.5 of the
+        time, of 4 entries 0.7 to 1.1."""
+        short = [k for k in leaders if (s := self.stretches[k]) is not None and s.is_short]
+        if not short or absence.is_product(self.absent) or not self._are_numbers():
+            return []
+        return short if len(self.among(simplify(self._without(self.term, short)))) == 1 else []
+
+    def _by_phases(self, nest: lp.Looplet) -> Step:
+        """The loop in one phase of a sequence after the other."""
+        phases, state = cursors.plain(nest).phases, self.state
+        *before, last = [self._phase(nest, phases, n) for n in range(len(phases))]
+        for part in before:
+            state = self.machine.premise("Meet", self.term, part, state)
+        self.machine.tell("Meet", lambda: (self.term, last))
+        return last, state
+
+    def _by_stretches(self, leaders: list[int]) -> None:
+        """The loop in one part after the other, from where a stretch begins or ends to the next such place;
+        the order of phases of several is not known."""
+        exit = Exit(self.machine, self.term, self.state, self.start)
+        self.at = self.host.cell(self.start, "at")
+        found = {k: self._cursor(k) for k in leaders}
+        for c in found.values():
+            if not c.stands_at(self.start):
+                c.seek(self.host, self.start)
+        never = absence.NEVER
+        how = self.at, self.stop, add(self.stop, 1), False, False, set(found), never, exit
+        turn = Turn(self.term, never, found, [], *how)
+        self.host.loop(turn.is_left, turn.once())
+        exit.finish(self.stop)
+
     def _rests(self, leaders: list[int]) -> dict[absence.Where, ast.Loop] | None:
         """By absence: the terms that are left when one operand has no more entries. None unless all are
         products, and no two of them have code in common."""
@@ -431,10 +461,14 @@ class _Meeting:
     def _is_worth_it(self, leaders: list[int]) -> bool:
         """Whether a loop of its own while all have an entry pays off: where entries are numbers, without
         loops within, and no operand has one point, nor each at most one entry."""
-        found = [a for a in accesses_in(self.term) if id(a.tensor) in self.number]
         short = [k for k in leaders if (s := self.stretches[k]) and s.is_short]
         is_long = len(short) < len(leaders) and not any(self.cursors[k].are_points for k in short)
-        return is_long and all(len(a.indices) == 1 for a in found)
+        return is_long and self._are_numbers()
+
+    def _are_numbers(self) -> bool:
+        """Whether entries are numbers, without loops within."""
+        found = [a for a in accesses_in(self.term) if id(a.tensor) in self.number]
+        return all(len(a.indices) == 1 for a in found)
 
     def _enter(self, leaders: list[int]) -> None:
         """Move all to the start of the region. Those that may have entries after it search their last one
@@ -470,7 +504,6 @@ class _Meeting:
             and not any(isinstance(c, Pieces) for c in self._cursors_in(self.term, leaders))
         )
         is_cut = is_summed or not is_whole
-        #: where the rest of the region begins; not needed where each part begins with an entry
         self.at = host.cell(self.start, "at") if is_cut else None
         if not is_cut:
             self._count(leaders)

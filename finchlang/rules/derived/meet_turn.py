@@ -236,11 +236,15 @@ class Turn:
         return simplify(put(self.term, fills, consume=True))
 
     def _are_numbers(self, asked: Iterable[Seen]) -> bool:
-        """Whether these operands have a number at each of several coordinates."""
+        """Whether these operands have a number at each of several coordinates, or another nest is left that
+        has."""
         nests = {id(s.nest) for s in asked}
         found = [a for a in accesses_in(self.term) if id(a.tensor) in nests]
         many = [s.whole(scratch()) for s in asked if not s.is_point and not is_mask(s.nest)]
         has_many = not all(isinstance(x, lp.Run) for x in many) or (many and take_turns(self.term))
+        own = {id(c.nest) for c in (*self.leaders.values(), *self.others)}
+        left = [x for x in find_looplets(self.term) if isinstance(x, (lp.Steps, lp.Sequence))]
+        has_many = has_many or not all(id(x) in own for x in left)
         return bool(has_many) and all(len(a.indices) == 1 for a in found)
 
     def _run(
