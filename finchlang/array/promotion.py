@@ -21,7 +21,7 @@ def type_of(dtype: Any) -> Type:
 
 @lru_cache(256)
 def _type_of(given: np.dtype) -> Type:
-    found = type_of_dtype(given.newbyteorder("="))
+    found = type_of_dtype(given)
     if found is None or isinstance(found, PairType):
         raise TypeError(f"there are no arrays of {given} here: Bool, integers, float32 and float64")
     return found

@@ -21,7 +21,7 @@ def read_npy(file: Path) -> np.ndarray:
         first, second = np.lib.format.read_array_header_1_0, np.lib.format.read_array_header_2_0
         read = first if version == (1, 0) else second
         shape, _, dtype = read(text)
-        if dtype.kind == "c" or dtype.hasobject or type_of_dtype(dtype.newbyteorder("=")) is None:
+        if dtype.kind == "c" or dtype.hasobject or type_of_dtype(dtype) is None:
             raise FinchError("type", f"{file} holds {dtype}, which is no element type")
         if file.stat().st_size - text.tell() < math.prod(shape) * dtype.itemsize:
             raise ValueError("it is cut short")

@@ -58,7 +58,7 @@ def from_python(value: Any, name: str = "x") -> Any:
         raise FinchError("type", f"a name cannot be bound to {foreign(value)}")
     if type(value) is list:
         return _array(value)
-    if type(value) in (tuple, dict):
+    if type(value) is dict or isinstance(value, tuple):
         return _with_parts(value, name)
     if is_pydata(value):
         return as_tensor(value)
@@ -73,7 +73,7 @@ def from_python(value: Any, name: str = "x") -> Any:
         message = f"{what} is not taken, an array of NumPy with its values is"
         raise FinchError("type", message, None, f"`{next(ways, f'np.asarray({name})')}`")
     dtype = getattr(value, "dtype", None) if library == "numpy" or is_scipy(value) else None
-    if isinstance(dtype, np.dtype) and type_of_dtype(dtype.newbyteorder("=")) is None:
+    if isinstance(dtype, np.dtype) and type_of_dtype(dtype) is None:
         what = "a number" if isinstance(value, np.generic) else "an array"
         is_complex = dtype.kind == "c"
         hint = f"`{name}.astype(float)` has one, if these are numbers"
@@ -131,14 +131,16 @@ def _array(values: list[Any]) -> Any:
 
 def _with_parts(value: Any, name: str) -> Any:
     """A tuple, list or dictionary with its parts as values of scripts: the same object if they are."""
-    old = value.values() if isinstance(value, dict) else value
+    old = value.values() if type(value) is dict else value
     try:
         new = [from_python(part, name) for part in old]
     except RecursionError:
         raise FinchError("resource", "this is nested too deeply, or in itself") from None
     if all(map(operator.is_, old, new)):
         return value
-    return dict(zip(value, new, strict=True)) if isinstance(value, dict) else type(value)(new)
+    if type(value) is dict:
+        return dict(zip(value, new, strict=True))
+    return new if type(value) is list else tuple(new)
 
 
 def refuse(name: ast.Variable, value: Any) -> None:

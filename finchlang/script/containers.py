@@ -34,7 +34,7 @@ def _of_first(kind: type, what: str, name: str, function: Callable[..., Any]) ->
         if kind is list and data.is_array(first):
             hint = "a vector that grows begins as `x = []`; `vcat(x, y)` makes a new array"
             raise FinchError("type", f"{kind_of(first)} does not change its size", hint=hint)
-        if not isinstance(first, kind):
+        if type(first) is not kind:
             raise FinchError("type", f"{kind_of(first)} is no {what}", hint=hint)
         found = function(first, *args)
         return first if found is None else found
@@ -205,7 +205,7 @@ def _unique(value: Any) -> Any:
 
 @FUNCTIONS.add("filter", calls=True)
 def _filter(call: Call, function: Any, value: Any) -> Any:
-    if isinstance(value, dict):
+    if type(value) is dict:
         return {k: v for k, v in value.items() if data.truth(call(function, types.Pair(k, v)))}
     held = are_true(call, (function, value), "filter")
     found = [item for item, holds in zip(data.entries(value), held, strict=True) if holds]
@@ -279,7 +279,7 @@ FUNCTIONS.add("isempty", lambda v: 0 in data.sizes(v, "has no entries"))
 def _is_in(item: Any, value: Any) -> bool:
     if isinstance(value, str):
         return isinstance(item, str) and item in value
-    if isinstance(value, dict) and not isinstance(item, types.Pair):
+    if type(value) is dict and not isinstance(item, types.Pair):
         hint = "`haskey(d, k)` tells whether there is a key, `x in values(d)` a value"
         raise FinchError("type", "a dictionary has pairs", hint=hint)
     if isinstance(value, data.FinchRange) and data.is_number(item):
@@ -321,7 +321,7 @@ _of_dictionary("delete!", _delete)
 @FUNCTIONS.add("pairs")
 def _pairs(value: Any) -> Any:
     entries = data.entries(value)
-    return [*(entries if isinstance(value, dict) else enumerate(entries, 1))]
+    return [*(entries if type(value) is dict else enumerate(entries, 1))]
 
 
 # ------------------------------------------------------------------------------ strings

@@ -221,7 +221,7 @@ ABSTRACT: dict[str, Callable[[Any], bool]] = {
     "AbstractFloat": partial(_is_numeric, ("float",)),
     **dict.fromkeys(("String", "AbstractString"), lambda value: isinstance(value, str)),
     "Tuple": lambda value: isinstance(value, tuple),
-    "Dict": lambda value: isinstance(value, dict),
+    "Dict": lambda value: type(value) is dict,
     "Function": lambda value: isinstance(value, (FinchFunction, Builtin)),
     **dict.fromkeys(("AbstractArray", "Array", "AbstractTensor"), partial(_is_array, None)),
     **dict.fromkeys(("AbstractVector", "Vector"), partial(_is_array, 1)),

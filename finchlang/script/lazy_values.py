@@ -71,7 +71,7 @@ def alike(name: str, *values: Any) -> list[np.ndarray]:
     """Arrays and numbers as arrays of their common type, in which arithmetic is done; of Bools that is
     Int64, except for `*`. NumPy has others: there `2 * a` has the type of `a`."""
     arrays = [np.asarray(value) for value in values]
-    kinds = [types.type_of_dtype(array.dtype.newbyteorder("=")) for array in arrays]
+    kinds = [types.type_of_dtype(array.dtype) for array in arrays]
     common = reduce(types.promote, filter(None, kinds))
     dtype = types.Int64.dtype if common is types.Bool and name != "*" else common.dtype
     return [array.astype(dtype, copy=False) for array in arrays]

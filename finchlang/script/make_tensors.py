@@ -93,7 +93,7 @@ def element_type(value: Any) -> Type:
     if found is None and isinstance(value, (list, tuple)) and value and all(map(is_number, value)):
         found = type_of_dtype(np.array(value).dtype)
     if found is None:
-        hint = "it has one once it has numbers" if value == [] else None
+        hint = "it has one once it has numbers" if type(value) is list and not value else None
         raise FinchError("type", f"{kind_of(value)} has no element type", hint=hint)
     return found
 

@@ -138,10 +138,10 @@ def text(value: Any, depth: int = 0) -> str:
         return f"({inner},)" if len(value) == 1 else f"({inner})"
     if isinstance(value, list):
         return f"[{_entries(value, depth)}]"
-    if isinstance(value, dict):
+    if type(value) is dict:
         return f"Dict({_entries([*starmap(types.Pair, value.items())], depth)})"
     if isinstance(value, np.ndarray):
-        return _array(value)
+        return _array(np.asarray(value))  # a `matrix` of NumPy has rows only
     if isinstance(value, (Tensor, SwizzledTensor, LazyTensor)) or is_scipy(value):
         return show(value)
     return value.name if isinstance(value, Operator) else str(value)

@@ -32,7 +32,7 @@ def subscript(value: Any, indices: list[Any]) -> Any:
     if isinstance(value, Scalar):
         _check_count(value, (), indices)
         return data.held(value)
-    if isinstance(value, dict):
+    if type(value) is dict:
         key = _key(indices)
         if key not in value:
             hint = "`haskey(d, key)` tells, and `get(d, key, 0)` has a value for a key that is not there"
@@ -93,7 +93,7 @@ def set_subscript(target: Any, indices: list[Any], value: Any, spreads: bool = F
         element = target.format.element_type
         target.value = element.wrap(_storable(value, element))
         return
-    if isinstance(target, dict):
+    if type(target) is dict:
         target[_key(indices)] = value
         return
     if isinstance(target, list):
@@ -234,7 +234,7 @@ def _places(value: Any, indices: list[Any]) -> tuple[np.ndarray, ...] | None:
     if is_of_places and (index or len(value.shape) > 1):
         rows = [_subscripts(value, value.shape, [*item]) for item in index]
         return tuple(np.array(rows, int).reshape(-1, len(value.shape)).T)
-    if not data.is_array(index) or index.dtype != bool:
+    if not data.is_array(index) or not index.shape or index.dtype != bool:
         return None
     if tuple(index.shape) != tuple(value.shape):
         sizes = f"{size_text(index.shape)} of an array of size {size_text(value.shape)}"

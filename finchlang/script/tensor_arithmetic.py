@@ -21,8 +21,8 @@ from finchlang.script.show import kind_of
 from finchlang.script.subscripts import ALL, dense_view, set_subscript
 from finchlang.script.whole_arrays import check_product, grid, no_match
 from finchlang.syntax.types import Type
-from finchlang.tensors.array_base import LazyTensor, size_text
-from finchlang.tensors.tensor import Scalar
+from finchlang.tensors.array_base import size_text
+from finchlang.tensors.tensor import Scalar, SwizzledTensor, Tensor
 
 #: the operators without a dot that take arrays
 SIGNS = frozenset(("+", "-", "*", "/", "^"))
@@ -203,6 +203,8 @@ def elementwise(function: Any, args: list[Any], apply: Callable[..., Any], run: 
         shape = np.broadcast_shapes(*[s[::-1] for s in known])[::-1]
     except ValueError:
         raise no_match(*filter(None, known)) from None
+    except RuntimeError:
+        raise FinchError("resource", "an operator takes arrays of at most 32 modes") from None
     kinds = [None if isinstance(a, Type) else getattr(a, "dtype", None) for a in args]
     pairs = zip(args, kinds, strict=True)
     are_plain = all(type(a) in (int, float) or k in _PLAIN for a, k in pairs)
@@ -253,7 +255,7 @@ def set_all(target: Any, value: Any, run: Run) -> None:
     shape = None if is_fixed else data.shape_of(target)
     if shape is None:
         raise FinchError("type", f"the elements of {kind_of(target)} cannot be set")
-    if lazy.is_lazy(target) and not isinstance(target, LazyTensor) and dense_view(target) is None:
+    if isinstance(target, (Tensor, SwizzledTensor)) and dense_view(target) is None:
         lazily().set_tensor(target, value, run)
     else:
         set_subscript(target, [ALL] * len(shape), forced(value, run), True)

@@ -295,7 +295,7 @@ def entries(value: Any) -> Iterable[Any]:
     if is_array(value):
         flat = dense(value).flatten(order="F")
         return flat.tolist() if flat.dtype in PYTHONS else map(plain, flat)
-    if isinstance(value, dict):
+    if type(value) is dict:
         return [*starmap(Pair, value.items())]
     kind = kind_of(value)
     hint = "a range is written `1:3`" if is_number(value) else None
@@ -323,7 +323,7 @@ def columns(value: Any, count: int) -> list[np.ndarray]:
     if isinstance(value, FinchRange):
         value = value.numbers if len(value) <= MOST_NUMBERS else None
         return [] if value is None or count > 1 else [value]
-    if isinstance(value, dict):
+    if type(value) is dict:
         value = entries(value)
     if not isinstance(value, (list, tuple)) or not value:
         return []
@@ -486,7 +486,7 @@ def equal(a: Any, b: Any, alike: Callable[[Any, Any], Any] = operator.eq, depth:
         a, b = [*entries(a)], [*entries(b)]
         if is_plain(a) and is_plain(b):
             return len(a) == len(b) and all(map(alike, a, b))
-    elif isinstance(a, dict) and isinstance(b, dict) and a.keys() == b.keys():
+    elif type(a) is dict and type(b) is dict and a.keys() == b.keys():
         a, b = [*a.values()], [b[key] for key in a]
     if isinstance(a, (tuple, list)) and type(a) is type(b):
         check_depth(depth)

@@ -165,10 +165,10 @@ def named_type(name: str) -> Type | None:
 
 
 def type_of_dtype(dtype: Any) -> Type | None:
-    """The type of a NumPy dtype (native byte order), or None where there is none."""
+    """The type of a NumPy dtype in any byte order, or None where there is none."""
     found = np.dtype(dtype)
     if found.names != Pair._fields:
-        return _BY_DTYPE.get(found)
+        return _BY_DTYPE.get(found) or _BY_DTYPE.get(found.newbyteorder("="))
     first, second = (_BY_DTYPE.get(found[name]) for name in Pair._fields)
     pair = pair_of(first, second) if first and second else None
     # other alignments and byte orders have no type

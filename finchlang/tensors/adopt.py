@@ -67,7 +67,7 @@ def layout_of_array(
     slowest first (None if the entries are not next to each other, or not in the machine's byte order);
     the sizes of these, fastest first; and the alignment that the address must have. Raises FinchError
     "type" for entries that no tensor holds."""
-    level = dense_format(dtype.newbyteorder("="), len(shape))
+    level = dense_format(dtype, len(shape))
     # An axis of size 1 may have any stride. Of two axes of equal stride it is taken as the faster
     # one.
     axes = tuple(sorted(range(len(shape)), key=lambda k: (strides[k], shape[k] != 1)))
@@ -103,7 +103,7 @@ def _from_scipy(matrix: Any) -> Tensor | SwizzledTensor:
         matrix = matrix.tocsc()
     rows, fibers = matrix.shape if matrix.format == "csc" else matrix.shape[::-1]
     data, idx, ptr = (_part(matrix, name) for name in ("data", "indices", "indptr"))
-    element_of("matrices", data.dtype.newbyteorder("="))
+    element_of("matrices", data.dtype)
     if not _is_sound(data, idx, ptr, rows, fibers):
         raise FinchError("bounds", "corrupt SciPy matrix: indptr or indices are out of range")
     if ptr.dtype != idx.dtype:  # SciPy fails to sort such a matrix
@@ -157,8 +157,8 @@ def _listed_in_order(matrix: Any) -> Tensor | None:
 def matrix_format(dtype: np.dtype, index: np.dtype, is_by_rows: bool) -> Format:
     """The format of a CSC (or CSR) matrix of these types, in any byte order. Raises FinchError "type" if
     tensors have none."""
-    leaf = Element(typed_literal(0, element_of("matrices", dtype.newbyteorder("="))))
-    level = Dense(SparseList(leaf, type_of_dtype(index.newbyteorder("=")) or Int64))
+    leaf = Element(typed_literal(0, element_of("matrices", dtype)))
+    level = Dense(SparseList(leaf, type_of_dtype(index) or Int64))
     return Swizzled(level, (2, 1)) if is_by_rows else level
 
 

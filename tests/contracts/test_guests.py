@@ -56,16 +56,7 @@ MODULES = {
 
 def names_in(text: str) -> dict[str, Any]:
     """What a row may name; the libraries that it names are imported, or the row is skipped."""
-    names: dict[str, Any] = {
-        "np": np,
-        "sp": sp,
-        "xp": xp,
-        "Tensor": Tensor,
-        "CSC": CSC,
-        "HALF": HALF,
-        "D": D,
-    }
-    names |= {"B": B, "E": E, "copy": copy, "pickle": pickle, "sys": sys}
+    names = dict(globals())
     for name, module in MODULES.items():
         if f"{name}." in text.replace("_.", ""):
             if module == "matplotlib.pyplot":
@@ -112,6 +103,17 @@ def test_what_cannot_be_had_is_refused_with_the_way(
         {**vars(__import__("builtins")), "FinchError": FinchError}[error], match=told
     ):
         eval(call, names)
+
+
+@pytest.mark.parametrize(("value", "text", "wanted"), rows("guest_rows.txt", "scripts"))
+def test_scripts_see_what_an_array_holds(value: str, text: str, wanted: str) -> None:
+    """In any byte order; NumPy's matrices have rows only, and a DOK array of SciPy is a dictionary."""
+    session = finchlang.Session()
+    session["x"] = eval(value, names_in(value))
+    try:
+        assert str(session.run(text)) == wanted
+    except FinchError as error:
+        assert wanted in str(error)
 
 
 # -------------------------------------------------------------------------------------------- Dask
