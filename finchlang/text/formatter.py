@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from lark import Token
 
-from finchlang.base.errors import Bug, FinchError, Source
+from finchlang.base.errors import Bug, FinchError, Source, source_of
 from finchlang.text.lines import CONTINUES, PARTS, Frame
 from finchlang.text.parse import block_comments, parse_whole, tokens
 from finchlang.text.print import INDENT
@@ -28,12 +28,12 @@ def formatted(text: str, name: str = "<input>") -> str:
 
     Raises FinchError of kind syntax, with a place.
     """
-    text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     try:
         parse_whole(text, name)
     except FinchError as error:
         if error.kind != "resource":  # nested too deeply to run, but parsed to its end
             raise
+    text = source_of(text, name).text  # not before: of two byte order marks one is a fault
     done = _Writer(text).written()
     if _meaning(done) != _meaning(text):
         raise Bug(f"{name} means something else when it is formatted")
