@@ -290,7 +290,11 @@ def _agreeing(
     groups: list[list[str]] = []
     for engine, values in results.items():
         alike = (g for g in groups if same(results[g[-1]].get(name), values.get(name), tolerance))
-        if (group := next(alike, None)) is None:
+        try:
+            group = next(alike, None)
+        except RecursionError:
+            raise FinchError("resource", f"`{name}` is nested too deeply to be compared") from None
+        if group is None:
             groups.append(group := [])
         group.append(engine)
     return list(map(tuple, groups))
