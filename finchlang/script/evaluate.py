@@ -366,11 +366,12 @@ class Evaluator(Calls):
             found: Any = loops.collected(loop, env, ordered) if loops and given else None
             if found is not None and not node.is_grid:
                 return found if found.size else []
+            shapes = [getattr(source, "shape", None) for source in given]
             if found is None:
                 given = [[*data.entries(source)] for source in given] if node.is_grid else given
                 found = [value(each) for each in rounds(env, order, given, {}) if holds(each)]
-            sizes = [count_of(source) or 0 for source in given]
-            return data.shaped(found, tuple(sizes) if node.is_grid else None)
+            sizes = (s or (count_of(v) or 0,) for s, v in zip(shapes, given, strict=True))
+            return data.shaped(found, sum(sizes, ()) if node.is_grid else None)
 
         return interruptible(node.span, collect)
 

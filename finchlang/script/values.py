@@ -566,7 +566,8 @@ def shaped(found: list[Any] | np.ndarray, shape: tuple[int, ...] | None = None) 
     if shape is not None and len(shape) != 1:
         if not found:
             return np.zeros(shape, order="F")
-        raise FinchError("type", "an array of several dimensions holds numbers alone")
+        message = "an array of several dimensions holds numbers alone"
+        raise FinchError("type", message, hint="go through `vec(A)` for a vector of other values")
     return found
 
 
