@@ -47,7 +47,8 @@ class Reader:
         if name in MASKS:
             return self.mask(node, name)
         if name not in WRAPPERS and name != "swizzle":
-            hint = did_you_mean(name, (*MASKS, *WRAPPERS, *OPERATORS, "swizzle"))
+            known = *MASKS, *WRAPPERS, *OPERATORS, "swizzle"
+            hint = did_you_mean(name, known) or "compute it in the script and use its name here"
             raise FinchError("unknown name", f"there is no wrapper `{name}`", node.op.span, hint)
         return self.wrapper(node, name)
 
