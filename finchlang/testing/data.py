@@ -117,10 +117,12 @@ def _sizes(statement: Node, sizes: dict[int, int]) -> Iterator[Any]:
 
 
 def _edited(text: str, edits: Sequence[tuple[Any, str]]) -> str:
-    for span, new in sorted(edits, key=lambda e: e[0].offsets, reverse=True):
-        start, stop = span.offsets
-        text = text[:start] + new + text[stop:]
-    return text
+    parts, at = list[str](), 0
+    for (start, stop), new in sorted((span.offsets, new) for span, new in edits):
+        if start >= at:  # and not within what another edit replaces
+            parts += text[at:start], new
+            at = stop
+    return "".join([*parts, text[at:]])
 
 
 @cache

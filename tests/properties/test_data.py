@@ -20,7 +20,7 @@ x = [1.0, 2.0, 3.0, 4.0]
 y = Tensor(SparseByteMap(Element(0.0)), n)
 k = Scalar(Int8(2))
 B = swizzle(Tensor(Dense(SparseRunList(Element(Int8(3)))), 4, 3), 2, 1)
-P = Tensor(SparseList(Pattern()), [true, false, true])
+P = Tensor(SparseList(Pattern()), [j != 2 for j in 1:3])
 C = A * 2
 @finch begin
   y .= 0
