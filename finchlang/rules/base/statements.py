@@ -233,6 +233,9 @@ def _init(term: ast.Declare, fiber: Fiber, state: State) -> ir.Expr:
     if not level.is_all_dense:
         message = f"{term.tensor.name} has fill {level.fill.value}; it cannot be declared otherwise"
         hint = "give the format that fill, as in Element(1.0), or make every level Dense"
+        if not isinstance(term.init, ast.Literal):  # data, which may equal the fill
+            hint = f"write `{term.tensor.name} .= {level.fill.value}`, or make every level Dense"
+            raise FinchError("type", message, term.span, hint)
         raise FinchError("type", message, term.init.span or term.span, hint)
     if not types.can_store(value.type, level.element_type):
         message = f"a value of type {value.type} cannot be kept as {level.element_type}"
