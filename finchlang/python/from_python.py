@@ -147,8 +147,9 @@ def refuse(name: ast.Variable, value: Any) -> None:
     """Raises FinchError "type" for a name in a kernel whose value is neither a tensor nor a number."""
     kind, what = kind_of(value), "a kernel takes tensors, and numbers of the element types"
     hint = f"call it: `{name.name}(...)`" if kind == "a function" else None
-    if kind in ("a range", "a tuple"):
-        hint = f"before the kernel make an array of it: `{name.name} = collect({name.name})`"
+    if kind in ("a range", "a tuple", "a vector"):
+        made = "zeros(0)" if value in ([], ()) else f"collect({name.name})"
+        hint = f"before the kernel make an array of it: `{name.name} = {made}`"
     if kind == "a vector" and value and not is_number(value[0]):
         hint = "a matrix is written `[1 2; 3 4]`"
     raise FinchError("type", f"`{name.name}` is {kind}; {what}", name.span, hint)

@@ -29,7 +29,7 @@ FUNCTIONS = Builtins()
 @FUNCTIONS.add("Tensor")
 def construct_tensor(*args: Any) -> Tensor:
     """`Tensor(format)`, `Tensor(format, m, n)`, `Tensor(format, A)` and `Tensor(A)`, which copy the array,
-    tensor or SciPy matrix A. Raises FinchError "type" or "dimension"."""
+    vector that grows, tensor or SciPy matrix A. Raises FinchError "type" or "dimension"."""
     if not args:
         raise FinchError("type", "Tensor takes a format", hint="Tensor(Dense(Element(0.0)), 3)")
     format, *rest = args
@@ -41,6 +41,8 @@ def construct_tensor(*args: Any) -> Tensor:
         if rest and isinstance(rest[0], (Level, str)):
             hint = "the format comes first, and then what it is made of"
         raise FinchError("type", message, hint=hint)
+    if len(rest) == 1 and isinstance(rest[0], list) and all(map(is_number, rest[0])):  # it grows
+        rest = [np.array(rest[0] or np.empty(0, format.element_type.dtype))]
     if len(rest) == 1 and isinstance(rest[0], LazyTensor) and _is_made_of(rest[0], format):
         return rest[0].materialized(format)
     if len(rest) == 1 and as_tensor(rest[0]) is not None:
