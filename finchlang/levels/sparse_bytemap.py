@@ -25,6 +25,9 @@ def _many(size: Expr) -> Expr:
     return op("shr", size, 5)
 
 
+UNSET = const(-1)
+
+
 @dataclass(frozen=True)
 class SparseByteMap(Indexed):
     """`SparseByteMap(lvl)`: coordinate i of the fiber at p is at position p * size + i of `tbl` and of
@@ -33,7 +36,7 @@ class SparseByteMap(Indexed):
     In read mode `idx` and `ptr` list the set coordinates of each fiber in order. In update mode `idx`
     lists the set positions of all fibers in any order, and `stored` is their number. `cleared` positions
     of `tbl` are in use, false except for those listed; at the last freeze there were `fibers` fibers of
-    size `width`.
+    size `width`. `fibers` is UNSET from when a set position is overwritten with false until freezing.
     """
 
     layout = (
@@ -104,7 +107,8 @@ class SparseByteMap(Indexed):
         def order() -> None:
             host.sort(store.idx, ZERO, host.get(store.stored))
             if self.lvl.is_pattern:
-                self._leave_out_unset(host, store)
+                are_unset = compare("eq", host.get(store.fibers), UNSET)
+                host.branch(are_unset, partial(self._leave_out_unset, host, store))
 
         def coordinate(q: Expr, base: Expr) -> None:
             host.store(store.idx, q, sub(host.load(store.idx, q, "position", Int64), base))
@@ -234,6 +238,10 @@ class SparseByteMap(Indexed):
         def unless_listed() -> None:  # by another access of the same statement
             host.branch(op("not", host.load(store.tbl, position, "set")), enlist)
 
+        def unset() -> None:
+            host.store(store.tbl, position, FALSE)
+            host.set(store.fibers, UNSET)
+
         def epilogue(host: Host) -> None:
             now = host.get(dirty)
 
@@ -249,8 +257,7 @@ class SparseByteMap(Indexed):
             else:
                 enlist_if_new()
             if self.lvl.is_pattern:  # may have been overwritten with false
-                unset = op("and", before, op("not", now))
-                host.branch(unset, lambda: host.store(store.tbl, position, FALSE))
+                host.branch(op("and", before, op("not", now)), unset)
 
         # where nothing is written, `join_branches` leaves all of the epilogue out
         def epilogue_if_written(host: Host) -> None:
