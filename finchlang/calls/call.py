@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -84,13 +83,13 @@ _OWN = Kind()
 SPARE = 4096
 
 
-def handed_out(level: Level, memory: Memory, is_array: bool) -> Any:
-    """The object for a tensor of a unit's own that its caller gets."""
+def handing_out(level: Level, is_array: bool) -> Callable[[Memory], Any]:
+    """What makes the object for a tensor of a unit's own that its caller gets."""
     if is_array:
-        return memory.arrays[0][: memory.shape[0]]
+        return lambda memory: memory.arrays[0][: memory.shape[0]]
     if isinstance(level, ScalarLevel):
-        return Scalar(level, level.value_of(memory.counters))
-    return Tensor.over(level, memory, True)
+        return lambda memory: Scalar(level, level.value_of(memory.counters))
+    return lambda memory: Tensor.over(level, memory, True)
 
 
 def _first(level: Level) -> Memory:
@@ -183,10 +182,12 @@ is_calling: Callable[[], bool] = one_call_at_a_time._is_owned  # type: ignore[at
 class Made(list[tuple[int, Memory | None]]):
     """The tensors that are written, by their numbers among the arguments, each with its new memory (None:
     only contents changed). `results` are the numbers that a unit hands back, as scripts keep them, and
-    `homes` the number of the tensor that each slot holds which exchanges, by the slot's number."""
+    `homes` the number of the tensor that each slot holds which exchanges, by the slot's number, if any
+    holds another one than its own."""
 
-    results: Sequence[Any] = ()
-    homes: Mapping[int, int] = MappingProxyType({})
+    __slots__ = ("homes", "results")
+    results: Sequence[Any]
+    homes: Mapping[int, int]
 
 
 #: those, and the host steps taken
@@ -295,12 +296,14 @@ class NativeCall:
         the kernel's own tensors have."""
         found, held = Made(), outputs[self._homes :]
         found.results = results = outputs[self._results : self._homes]
+        homes: dict[int, int] = {}
+        found.homes = homes
         for k, type in self._kinds:
             results[k] = number(results[k], type)
         if held != self._exchanging:
             before = arrays[:]  # what has not grown is where the tensor has it
-            found.homes = dict(zip(self._exchanging, held, strict=True))
-            for at, home in found.homes.items():
+            homes.update(zip(self._exchanging, held, strict=True))
+            for at, home in homes.items():
                 arrays[self._spans[at][0]] = before[self._spans[home][0]]
         grown: Mapping[int, np.ndarray] = {}
         if self._native.layout.grown:
@@ -311,5 +314,5 @@ class NativeCall:
             found.append((at, output.finish(arguments[at], arrays, grown, inputs, outputs)))
         for at, buffers, shape, counters in self._moving:
             memory = Memory(tuple(outputs[shape]), arrays[buffers], tuple(outputs[counters]))
-            found.append((found.homes.get(at, at), memory))
+            found.append((homes.get(at, at), memory))
         return found

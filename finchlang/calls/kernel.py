@@ -21,7 +21,7 @@ from finchlang.calls.call import (
     OwnTensors,
     Values,
     check_outputs,
-    handed_out,
+    handing_out,
     taken_over,
 )
 from finchlang.calls.compile_cache import CacheEntry, cache_key
@@ -33,6 +33,7 @@ from finchlang.native.link import load_kernel
 from finchlang.operators.operator_table import node_of
 from finchlang.syntax.nodes import Assign, Call, KernelNode, Literal, Node, Variable
 from finchlang.syntax.traversal import walk
+from finchlang.tensors.memory import Memory
 from finchlang.wrappers.masks import MaskValue, is_bare
 
 if TYPE_CHECKING:
@@ -188,9 +189,7 @@ class UnitKernel(SpecializedKernel):
             if at < len(arguments):
                 values[at] = arguments[at][args.KIND].commit(arguments[at], memory)
             elif memory is not None:
-                bound = self.bounds[at]
-                is_array = bound.name in self.source.arrays
-                values[at] = handed_out(bound.level, memory, is_array)
+                values[at] = self._own[at](memory)
         for at, name, is_returned in self._told:
             home = homes.get(at, at)
             if home in values:
@@ -198,6 +197,17 @@ class UnitKernel(SpecializedKernel):
             elif is_returned:
                 found[name] = arguments[home][args.VALUE]
         return found
+
+    @cached_property
+    def _own(self) -> list[Callable[[Memory], Any]]:
+        """What makes the objects for its slots."""
+        arrays = self.source.arrays
+        return [handing_out(bound.level, bound.name in arrays) for bound in self.bounds]
+
+    @cached_property
+    def told(self) -> set[str]:
+        """The names for which `call` may have objects or numbers."""
+        return {*self.source.results} | {name for _, name, _ in self._told}
 
     @cached_property
     def _told(self) -> list[tuple[int, str, bool]]:

@@ -55,9 +55,7 @@ class Evaluator(Calls):
     def evaluate(self, script: ast.Node, environment: Environment) -> Any:
         """Run a script in the outermost environment. Returns the value of its last statement, or None."""
         self.environment = environment
-        return self._outermost(
-            lambda: self.ready(script, environment.scope)(environment), script.span
-        )
+        return self._outermost(self._run, script.span, script, environment)
 
     @np.errstate(all="ignore")  # numbers overflow without warning, as in kernels
     def _outermost(self, run: Callable[..., Any], span: Span | None, *args: Any) -> Any:
@@ -80,12 +78,13 @@ class Evaluator(Calls):
         """The value of a node in an environment."""
         return self.closure(node, environment.scope)(environment)
 
-    def ready(self, script: ast.Node, scope: Scope) -> Closure:
-        """A script as a closure, cached in case the same one is run again."""
+    def _run(self, script: ast.Node, environment: Environment) -> Any:
+        """Run a script by its closure, which is kept in case the same one is run again."""
         known = self._ready.get(id(script))
         if known is None:
-            known = keep(self._ready, id(script), (script, self.closure(script, scope)), SCRIPTS)
-        return known[1]
+            made = script, self.closure(script, environment.scope)
+            known = keep(self._ready, id(script), made, SCRIPTS)
+        return known[1](environment)
 
     def closure(self, node: ast.Node, scope: Scope) -> Closure:
         return getattr(self, type(node).__name__)(node, scope)

@@ -269,8 +269,8 @@ class Calls(Expressions):
             # calls of the function within are not counted, and must not be too many
             if whole.is_tried(environment) and self.depth < CALL_DEPTH // 2:
                 done = loops.rounds(whole, environment)
-                if isinstance(done, Leave):
-                    return done.value
+                if isinstance(done, tuple):
+                    return done[1]
                 whole.went_on()
             whole.rounds += 1
         return function.body(environment)

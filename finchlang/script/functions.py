@@ -261,8 +261,11 @@ def arguments(
     may use earlier parameters. Raises FinchError "type" if they do not fit the parameters."""
     definition = function.definition
     parameters, count = definition.parameters, len(args)
-    kinds = dict(definition.types) if definition.types else {}
     values = dict(zip(parameters, args, strict=False))
+    environment = Environment(function.scope, function.parent, values)
+    if count == len(parameters) and not (keywords or definition.types):
+        return environment
+    kinds = dict(definition.types)
     if kinds and definition.types[-1] == (parameters[-1], "Vararg"):
         values[parameters[-1]] = tuple(args[len(parameters) - 1 :])
         count = min(count, len(parameters))
@@ -276,7 +279,6 @@ def arguments(
         message = f"{function} takes {number_of(len(parameters), 'argument')}, not {len(args)}"
         raise FinchError("type", message, span)
     values |= keywords
-    environment = Environment(function.scope, function.parent, values)
     for parameter in parameters if kinds else parameters[count:]:
         if parameter not in values:
             default = function.defaults.get(parameter)

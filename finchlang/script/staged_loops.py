@@ -6,6 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 from math import prod
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
@@ -46,6 +47,11 @@ PATIENCE = 6
 #: all rounds of a loop, and so many that there are never more
 OVER, MOST = -1, 2**63 - 1
 
+_FORMAT_OF: Callable[[Any], Any] = itemgetter(args.FORMAT)
+_NUMBER_OF: Callable[[Any], Any] = itemgetter(args.OWNER)
+
+#: a `return` that left a loop or a function, with its value
+Left = tuple[ast.Return, Any]
 #: gives a value by what a unit gave back (`UnitKernel.call`)
 Telling = Callable[[dict[str, Any]], Any]
 
@@ -55,9 +61,9 @@ class Variant:
     """A loop for values of certain formats: its unit compiled, or, without one, the reason that there is
     none. What its names stand for is found once, their values at each call."""
 
-    #: names whose values are arguments of the unit, tensors first, and the formats of these; those that
-    #: are to mean the same as before; and those that may have another value afterwards
-    taken: list[un.GivenName] = field(default_factory=list)
+    #: names whose values are arguments of the unit, tensors first, each few of one dictionary together, and
+    #: the formats of these; names that are to mean the same as before; those that the unit may change
+    taken: list[tuple[un.Sight, list[str]]] = field(default_factory=list)
     formats: list[Any] = field(default_factory=list)
     known: list[un.GivenName] = field(default_factory=list)
     changed: list[un.GivenName] = field(default_factory=list)
@@ -81,10 +87,12 @@ class Variant:
                 value is None or meaning is un.ABSENT or not meaning.is_same(type(meaning)(value))
             ):
                 return None
-        bound = [given.where(environment).get(given.name) for given in self.taken]
-        found = [args.MAKERS[type(value)](value) for value in bound]
-        formats = [argument[args.FORMAT] for argument in found if argument is not None]
-        if formats != self.formats:
+        makers = args.MAKERS
+        bound: list[Any] = []
+        for where, names in self.taken:
+            bound += map(where(environment).get, names)
+        found = [makers[type(value)](value) for value in bound]
+        if not all(found) or (formats := [*map(_FORMAT_OF, found)]) != self.formats:
             return None
         self.formats = formats  # identical objects compare fastest at the next call
         return found
@@ -97,19 +105,22 @@ class Variant:
         if left is not None:
             own += left[0], left[len(left) - 1], *([left.step] if self.step is None else [])
         count = len(unit.tensors)
-        own += [argument[args.OWNER] for argument in arguments[count:]]
-        return arguments[:count], own
+        return arguments[:count], [*own, *map(_NUMBER_OF, arguments[count:])]
 
     def take(self, names: un.UnitNames) -> None:
         """Have what a unit is given looked at."""
         found, self.uses = names.told(), names.uses
         slots = [given for given in found if isinstance(given.meaning, un.SlotName)]
-        self.taken = slots + [given for given in found if isinstance(given.meaning, ast.Variable)]
-        self.formats = [names.formats[given.meaning.name] for given in self.taken]
-        others = [g for g in found if g not in self.taken and g.key not in names.own]
+        taken = slots + [given for given in found if isinstance(given.meaning, ast.Variable)]
+        by_place = groupby(taken, lambda given: id(given.where(names.environment)))
+        groups = [[*group] for _, group in by_place]
+        self.taken = [(group[0].where, [given.name for given in group]) for group in groups]
+        self.formats = [names.formats[given.meaning.name] for given in taken]
+        others = [g for g in found if g not in taken and g.key not in names.own]
         self.known = [given for given in others if given.meaning is not un.ABSENT or given.is_local]
         self.unbound = frozenset(given.name for given in others if given not in self.known)
-        self.changed = [given for given in found if given.result]
+        told = () if self.kernel is None else self.kernel.told
+        self.changed = [given for given in found if given.result in told]
 
 
 @dataclass(eq=False)
@@ -236,8 +247,8 @@ class RunOfLoop:
                 range, within = loop.given(self.found, environment)
                 if range is not None or count is None:
                     done = loops.rounds(loop, within, range and range.after(round), pays)
-        if isinstance(done, Leave):
-            raise done
+        if isinstance(done, tuple):
+            raise Leave(*done)
         if done is None:
             loop.rounds += 1
             loops.rounds_begun += 1
@@ -278,7 +289,7 @@ class StagedLoops:
             return None
         flat = [part for all, own in zip(parts, names, strict=True) for part in all[: len(own)]]
         done = self.rounds(loop, holding(flat, environment), None, True)
-        return done.value if isinstance(done, Leave) else None
+        return done[1] if isinstance(done, tuple) else None
 
     def mapped(self, function: Any, values: Sequence[Any]) -> np.ndarray | None:
         """The results of a function for the entries of values, as of `collected`."""
@@ -323,7 +334,7 @@ class StagedLoops:
         environment: Environment,
         left: FinchRange | None = None,
         may_make: bool | None = None,
-    ) -> int | Leave | None:
+    ) -> int | Left | None:
         """How many rounds of the loop were done now, OVER for all of them, or the `return` that left it; of
         one over a range what is `left` of it. None if none can be, or only by a new variant that is not to
         be made, by default if it does not pay. If fewer are done, the next one fails, or cannot be done
@@ -409,7 +420,7 @@ class StagedLoops:
         arguments: list[Any],
         environment: Environment,
         left: FinchRange | None,
-    ) -> int | Leave:
+    ) -> int | Left:
         """Run the unit. If a round fails, those before it are done once more, and it is left to the loop:
         an error is then what it is in the script, and what was done before it stays."""
         kernel, limit, done = variant.kernel, MOST, OVER
@@ -417,7 +428,8 @@ class StagedLoops:
         results: dict[str, Any] = {}
 
         def bind(found: dict[str, Any]) -> None:
-            results.update(found)
+            nonlocal results
+            results = found
             for name in variant.changed:
                 if name.result in found and found.get(name.flag, True):
                     name.where(environment)[name.name] = found[name.result]
@@ -433,7 +445,7 @@ class StagedLoops:
                 continue
             if variant.leave is not None and results.get(un.RETURNED):
                 node, tell = variant.leave
-                return Leave(node, tell(results))
+                return node, tell(results)
             return done
         return 0
 
