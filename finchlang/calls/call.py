@@ -182,8 +182,7 @@ is_calling: Callable[[], bool] = one_call_at_a_time._is_owned  # type: ignore[at
 class Made(list[tuple[int, Memory | None]]):
     """The tensors that are written, by their numbers among the arguments, each with its new memory (None:
     only contents changed). `results` are the numbers that a unit hands back, as scripts keep them, and
-    `homes` the number of the tensor that each slot holds which exchanges, by the slot's number, if any
-    holds another one than its own."""
+    `homes` the number of the tensor that each slot holds which exchanges, by the slot's number."""
 
     __slots__ = ("homes", "results")
     results: Sequence[Any]

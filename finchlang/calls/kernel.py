@@ -190,7 +190,7 @@ class UnitKernel(SpecializedKernel):
                 values[at] = arguments[at][args.KIND].commit(arguments[at], memory)
             elif memory is not None:
                 values[at] = self._own[at](memory)
-        for at, name, is_returned in self._told:
+        for at, name, is_returned in self.told:
             home = homes.get(at, at)
             if home in values:
                 found[name] = values[home]
@@ -205,12 +205,7 @@ class UnitKernel(SpecializedKernel):
         return [handing_out(bound.level, bound.name in arrays) for bound in self.bounds]
 
     @cached_property
-    def told(self) -> set[str]:
-        """The names for which `call` may have objects or numbers."""
-        return {*self.source.results} | {name for _, name, _ in self._told}
-
-    @cached_property
-    def _told(self) -> list[tuple[int, str, bool]]:
+    def told(self) -> list[tuple[int, str, bool]]:
         """The slots whose tensors the caller is told of: their numbers, names, and whether a `return` gives
         them."""
         unit = self.source

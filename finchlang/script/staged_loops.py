@@ -63,7 +63,7 @@ class Variant:
 
     #: names whose values are arguments of the unit, tensors first, each few of one dictionary together, and
     #: the formats of these; names that are to mean the same as before; those that the unit may change
-    taken: list[tuple[un.Sight, list[str]]] = field(default_factory=list)
+    taken: list[tuple[Any, list[str]]] = field(default_factory=list)
     formats: list[Any] = field(default_factory=list)
     known: list[un.GivenName] = field(default_factory=list)
     changed: list[un.GivenName] = field(default_factory=list)
@@ -119,8 +119,9 @@ class Variant:
         others = [g for g in found if g not in taken and g.key not in names.own]
         self.known = [given for given in others if given.meaning is not un.ABSENT or given.is_local]
         self.unbound = frozenset(given.name for given in others if given not in self.known)
-        told = () if self.kernel is None else self.kernel.told
-        self.changed = [given for given in found if given.result in told]
+        if (kernel := self.kernel) is not None:
+            told = {*kernel.source.results, *(name for _, name, _ in kernel.told)}
+            self.changed = [given for given in found if given.result in told]
 
 
 @dataclass(eq=False)

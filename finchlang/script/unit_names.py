@@ -81,16 +81,13 @@ class CallFrame:
     left: Span | None = None
 
 
-#: gives the dictionary in which a name stands that is in sight of an environment
-Sight = Callable[[Environment], dict[str, Any]]
-
-
 @dataclass(eq=False)
 class GivenName:
-    """A name that a unit is given: where it stands, its key, and the number, slot or value that it is."""
+    """A name that a unit is given: its key, and the number, slot or value that it is. `where` gives the
+    dictionary in which it stands that is in sight of an environment."""
 
     name: str
-    where: Sight
+    where: Callable[[Environment], dict[str, Any]]
     key: Key
     meaning: Any
     #: whether a function owns it, where the language's own names mean nothing
