@@ -13,18 +13,11 @@ from typing import Any
 import numpy as np
 
 from finchlang.base.errors import Bug, FinchError
-from finchlang.denote import numpy_operators as ops, shape_arithmetic
-from finchlang.denote.bindings import (
-    DenseArray,
-    ScriptFunction,
-    is_needed,
-    of_function,
-    type_of_result,
-)
+from finchlang.denote import bindings, numpy_operators as ops, shape_arithmetic
 from finchlang.denote.check_lifecycle import WRITES
 from finchlang.denote.extents import Environment, Equations, Late
 from finchlang.denote.index_modifiers import called, is_bare, is_mask, summands
-from finchlang.denote.references import Named, Places, needed
+from finchlang.denote.references import Arrays, Named, Places, needed
 from finchlang.denote.shape_arithmetic import Bounds, tensors_of
 from finchlang.denote.typed_values import Failed, Number, convert, integer, number
 from finchlang.syntax import nodes as ast, traversal as trees, types
@@ -51,9 +44,7 @@ class Denotation(Places):
 
     dimensions: Equations
 
-    def __init__(
-        self, arrays: dict[str, DenseArray], functions: Mapping[Operation, ScriptFunction]
-    ):
+    def __init__(self, arrays: Arrays, functions: Mapping[Operation, bindings.ScriptFunction]):
         super().__init__(arrays)
         self.functions = functions
         self.declared: set[str] = set()  # the tensors that the program came to declare
@@ -104,14 +95,9 @@ class Denotation(Places):
             return set()
         updates = {(n.target.tensor, n.op) for n in trees.find_all(body, ast.Assign)}
         names, own = [name for name, _ in updates], _declared(body)
-        return {
-            (name, op)
-            for name, op in updates
-            if isinstance(name, ast.Variable)
-            and self.array(name).is_short_circuit
-            and name.name not in own
-            and names.count(name) == 1
-        }
+        named = [(name, op) for name, op in updates if isinstance(name, ast.Variable)]
+        short = [(name, op) for name, op in named if self.array(name).is_short_circuit]
+        return {(n, op) for n, op in short if n.name not in own and names.count(n) == 1}
 
     def decided_of(self, reduced: set[tuple[Any, ast.Node]]) -> set[ast.Node]:
         """The scalars whose value their operator gives back now, whatever is reduced into them."""
@@ -255,7 +241,7 @@ class Denotation(Places):
                 was_idle = self.is_idle
                 try:
                     for arg in args:
-                        self.is_idle = was_idle or not is_needed(op, values)
+                        self.is_idle = was_idle or not bindings.is_needed(op, values)
                         values.append(self.value(arg, env))
                 finally:  # Late is raised here, too, and the program goes on
                     self.is_idle = was_idle
@@ -269,10 +255,10 @@ class Denotation(Places):
         if ast.MISSING in args:
             return ast.MISSING
         function = self.functions[op]
-        type = type_of_result(function, args, node)
+        type = bindings.type_of_result(function, args, node)
         is_step = isinstance(node, ast.Access)  # of an update, which computes with numbers alone
         if is_step or isinstance(op.body, ast.Script):
-            return of_function(function, type, args, node, self.is_idle)
+            return bindings.of_function(function, type, args, node, self.is_idle)
         return self.value(op.body, dict(zip(op.parameters, args, strict=True)))
 
     def as_structure(self, node: ast.Call, value: Any, env: Environment) -> Any:

@@ -1,4 +1,5 @@
-"""The denotation of a program: its types are checked, with unknown values, and it is run."""
+"""The denotation of a program: modes and types that it asks for are settled (Finch'25 sections 4 and 5.5),
+its types are checked, with unknown values, and it is run."""
 
 from __future__ import annotations
 
@@ -14,9 +15,9 @@ from finchlang.denote.denotation import Denotation, updated
 from finchlang.denote.extents import Environment
 from finchlang.denote.references import Named
 from finchlang.denote.shape_arithmetic import tensors_of
-from finchlang.denote.static_checks import settled
 from finchlang.denote.typed_values import Failed
 from finchlang.syntax import nodes as ast, traversal as trees
+from finchlang.syntax.types import type_of_value
 from finchlang.syntax.user_function import Operation
 
 _COALESCE = ast.Variable("coalesce")
@@ -66,6 +67,37 @@ def denote(
     if stored is not None:
         stored |= {name: arrays[name].stored for name in results}
     return {name: data if data.ndim else data.item() for name, data in results.items()}
+
+
+def settled(program: ast.Node, bindings: Mapping[str, Any]) -> ast.Node:
+    """`program` with the modes that it asks for as numbers, and typed names checked and made plain. Raises
+    FinchError of kind type for a name whose value is of another type."""
+    kinds = {type(n) for n in trees.walk(program)}
+    if kinds.isdisjoint((ast.Mode, ast.Typed)):
+        return program
+    asked = check_life_cycle(program) if ast.Mode in kinds else {}
+    own = {n.variable.name for n in trees.find_all(program, ast.Define)}
+
+    def settle(node: ast.Node) -> ast.Node:
+        if isinstance(node, ast.Variable) and node.name in ast.MODES:
+            is_bound = node.name in own or node.name in bindings
+            return node if is_bound else _number(node.name)
+        if isinstance(node, ast.Mode):
+            if type_of_value(bindings.get(node.tensor.name)) is not None:
+                raise FinchError("type", f"{node.tensor.name} is a number, no tensor", node.span)
+            return _number(asked[id(node)])
+        if isinstance(node, ast.Typed):
+            found = type_of_value(bindings.get(node.name.name))
+            if found is None or found.name != node.kind:
+                raise FinchError("type", f"{node.name.name} is no {node.kind}", node.span)
+            return node.name
+        return trees.map_children(settle, node)
+
+    return settle(program)
+
+
+def _number(mode: str) -> ast.Literal:
+    return ast.Literal(ast.MODES.index(mode), "UInt8")
 
 
 def _unknown(dtype: Any) -> Failed:

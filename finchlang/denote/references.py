@@ -20,6 +20,7 @@ from finchlang.denote.typed_values import Failed, Number, convert, integer, numb
 from finchlang.syntax import nodes as ast
 
 _TIMES = ast.Variable("*")
+Arrays = dict[str, bindings.DenseArray]
 
 
 @record
@@ -51,7 +52,7 @@ class Places:
     whole: Callable[[ast.Node, Environment], int]
     modes_of: Callable[[Named], list[Bounds]]
 
-    def __init__(self, arrays: dict[str, bindings.DenseArray]):
+    def __init__(self, arrays: Arrays):
         self.arrays = arrays
         self.is_ahead = False  # whether dimensions are being found, ahead of the program
         self.changing: set[str] = set()  # tensors whose contents must not be looked at now

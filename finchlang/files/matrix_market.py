@@ -24,13 +24,8 @@ from finchlang.tensors.entries import Entries, mirrored
 from finchlang.tensors.tensor import AnyTensor, Scalar, SwizzledTensor, Tensor
 
 #: the types of values by the field of a header
-FIELDS = {
-    "real": np.float64,
-    "double": np.float64,
-    "integer": np.int64,
-    "unsigned-integer": np.uint64,
-    "pattern": np.bool_,
-}
+FIELDS: dict[str, type] = {"real": np.float64, "double": np.float64, "pattern": np.bool_}
+FIELDS |= {"integer": np.int64, "unsigned-integer": np.uint64}
 #: by symmetry, the highest diagonal (counted downwards) that an array file stores; None for all entries.
 #: A coordinate file may list any entries
 SYMMETRIES = {"general": None, "symmetric": 0, "hermitian": 0, "skew-symmetric": 1}

@@ -28,21 +28,15 @@ def _compressed(write: Callable[[Any, Any], None], out: Any, tensor: Any) -> Non
 
 #: what readers raise for a damaged file
 _DAMAGE = (ValueError, OverflowError, EOFError, TypeError, SyntaxError, TokenError, zlib.error)
-_TEXTS = (
-    (".mtx", read_mtx, write_mtx),
-    (".tns", read_tns, write_tns),
-    (".ttx", read_ttx, write_ttx),
-)
+_TEXTS = (".mtx", read_mtx, write_mtx), (".tns", read_tns, write_tns), (".ttx", read_ttx, write_ttx)
 #: how files are read, and an open file (or a folder) is written, by suffix
 FORMATS: dict[str, tuple[Callable[[Path], Any], Callable[[Any, Any], None]]] = {
     **{suffix: (read, write) for suffix, read, write in _TEXTS},
     **{f"{suffix}.gz": (read, partial(_compressed, write)) for suffix, read, write in _TEXTS},
     ".npy": (read_npy, write_npy),
-    ".bsp.h5": (read_binsparse, partial(write_binsparse, suffix=".h5")),
-    ".bsp.hdf5": (read_binsparse, partial(write_binsparse, suffix=".h5")),
-    ".bsp.npz": (read_binsparse, partial(write_binsparse, suffix=".npz")),
-    ".bsp.zarr": (read_binsparse, partial(write_binsparse, suffix=".zarr")),
 }
+for _end, _kind in (("h5", ".h5"), ("hdf5", ".h5"), ("npz", ".npz"), ("zarr", ".zarr")):
+    FORMATS[f".bsp.{_end}"] = read_binsparse, partial(write_binsparse, suffix=_kind)
 
 
 def fread(path: Any) -> Any:

@@ -235,11 +235,8 @@ def _returning(script: syntax.Script) -> syntax.Script:
         return script
     nodes = list(walk(last.program))
     own = {node.variable.name for node in nodes if isinstance(node, syntax.Define)}
-    tensors = [
-        node.tensor if isinstance(node, syntax.Declare) else node.target.tensor
-        for node in nodes
-        if isinstance(node, (syntax.Declare, syntax.Assign))
-    ]
+    changed = [node for node in nodes if isinstance(node, (syntax.Declare, syntax.Assign))]
+    tensors = [n.tensor if isinstance(n, syntax.Declare) else n.target.tensor for n in changed]
     names = dict.fromkeys(n for n in map(root, tensors) if n is not None and n not in own)
     if not names or any(isinstance(node, syntax.Yield) for node in nodes):
         return script

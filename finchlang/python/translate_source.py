@@ -90,11 +90,9 @@ class Translation:
         last, end = node.end_lineno, node.end_col_offset
         if isinstance(node, ast.FunctionDef):  # only its first line
             last, end = node.lineno, len(lines[node.lineno - 1].encode())
-        columns = [
-            len(lines[line - 1].encode()[:offset].decode(errors="replace")) + 1
-            for line, offset in ((node.lineno, node.col_offset), (last, end))
-        ]
-        return Span(self.source, node.lineno, columns[0], last, columns[1])
+        starts = lines[node.lineno - 1].encode()[: node.col_offset], lines[last - 1].encode()[:end]
+        first, behind = (len(start.decode(errors="replace")) + 1 for start in starts)
+        return Span(self.source, node.lineno, first, last, behind)
 
     def refused(self, node: ast.AST, message: str = "", hint: str | None = _ALLOWED) -> FinchError:
         if not message:

@@ -212,9 +212,8 @@ class KernelBuilder:
         hint = Hint(told, f"{name}[]") if is_scalar else told
         before = self.source.line(target.span.line)[: target.span.column - 1] if target.span else ""
         if re.search(r"\bfor\b[^;]*[\w)\]]\s+$", before):
-            return syntax_error(
-                "the loops of one `for` have commas between them", target.span, write(f", {name}")
-            )
+            told = "the loops of one `for` have commas between them"
+            return syntax_error(told, target, write(f", {name}"))
         if sign == "=":
             hint = f"`let {name} = ... end` names a value, `{name}[] = ...` sets a scalar, "
             hint += f"`{name} .= 0` resets a tensor"
@@ -512,12 +511,11 @@ def _of_type(node: ast.Call, type: Type) -> ast.Node:
 
 #: our names of the wrappers in Finch'25 Table 5, where their settings are a tuple
 _TABLE_5: dict[ast.Node, str] = {
-    ast.Variable("OffsetTensor"): "offset",
-    ast.Variable("ToeplitzTensor"): "toeplitz",
-    ast.Variable("PermissiveTensor"): "permissive",
-    ast.Variable("ProtocolizedTensor"): "protocolize",
-    ast.Variable("SwizzleTensor"): "swizzle",
-    ast.Variable("WindowedTensor"): "window",
+    **{
+        ast.Variable(f"{n}Tensor"): n.lower()
+        for n in ("Offset", "Toeplitz", "Permissive", "Swizzle")
+    },
+    **{ast.Variable("ProtocolizedTensor"): "protocolize", ast.Variable("WindowedTensor"): "window"},
 }
 
 

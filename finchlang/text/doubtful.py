@@ -49,9 +49,8 @@ def _of(node: Any) -> Iterator[Note]:
                 match arg:
                     case ast.Call(ast.Variable("&" | "|" as sign), (_, _), span=Span(text=code)):
                         if code[0] != "(":
-                            said = (
-                                f"`{sign}` goes before comparisons, so that this compares `{code}`"
-                            )
+                            said = f"`{sign}` goes before comparisons, so that"
+                            said = f"{said} this compares `{code}`"
                             yield Note(f"{said}; between conditions write `{sign * 2}`", arg.span)
 
 
