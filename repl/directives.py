@@ -11,6 +11,7 @@ import time
 from argparse import ArgumentError, ArgumentParser
 from collections.abc import Callable
 from contextlib import redirect_stdout, suppress
+from functools import partial
 from typing import Any
 
 from finchlang.base.errors import FinchError, did_you_mean
@@ -108,15 +109,15 @@ def overview() -> str:
         sections.setdefault(entry.section, []).extend(entry.names)
     lines = [*FIRST_STEPS, "", "`?sqrt` explains one word, `?levels` lists the levels.", ""]
     for section, names in sections.items():
-        lines.append(section)
-        line = "   "
-        for name in dict.fromkeys(names):
-            if len(line) + len(name) + 1 > screen()[0] and line.strip():
-                lines.append(line)
-                line = "   "
-            line += f" {name}"
-        lines.append(line)
+        whole = [name.replace(" ", "\xa0") for name in dict.fromkeys(names)]  # kept in one line
+        lines += [section, filled(" ".join(whole)).replace("\xa0", " ")]
     return "\n".join(lines)
+
+
+def filled(text: str) -> str:
+    """A text in indented lines that fit the screen."""
+    fill = partial(textwrap.fill, initial_indent="    ", subsequent_indent="    ")
+    return fill(text, screen()[0], break_on_hyphens=False)
 
 
 def text_of(entry: Entry) -> str:
@@ -128,9 +129,7 @@ def text_of(entry: Entry) -> str:
 
 def told(entry: Entry) -> list[str]:
     """The signatures and the text of an entry, in lines that fit the screen."""
-    width = screen()[0]
-    said = textwrap.fill(entry.text, width, initial_indent="    ", subsequent_indent="    ")
-    return [textwrap.fill(", ".join(entry.signatures), width), said]
+    return [textwrap.fill(", ".join(entry.signatures), screen()[0]), filled(entry.text)]
 
 
 # --------------------------------------------------------------------------------- the variables

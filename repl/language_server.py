@@ -236,24 +236,19 @@ def initialize(server: Server, params: lsp.InitializeParams) -> None:
         os.chdir(root)
 
 
-async def opened(server: Server, params: lsp.DidOpenTextDocumentParams) -> None:
-    server.changed(params.text_document.uri, 0.0)
+def _of_text(do: Callable[..., None], *more: Any) -> Any:
+    async def told(server: Server, params: Any) -> None:
+        do(server, params.text_document.uri, *more)
 
-
-async def changed(server: Server, params: lsp.DidChangeTextDocumentParams) -> None:
-    server.changed(params.text_document.uri)
-
-
-async def closed(server: Server, params: lsp.DidCloseTextDocumentParams) -> None:
-    server.closed(params.text_document.uri)
+    return told
 
 
 #: what is done for each message of the protocol, and what the editor is told of that
 FEATURES: dict[str, tuple[Callable[..., Any], Any]] = {
     lsp.INITIALIZE: (initialize, None),
-    lsp.TEXT_DOCUMENT_DID_OPEN: (opened, None),
-    lsp.TEXT_DOCUMENT_DID_CHANGE: (changed, None),
-    lsp.TEXT_DOCUMENT_DID_CLOSE: (closed, None),
+    lsp.TEXT_DOCUMENT_DID_OPEN: (_of_text(Server.changed, 0.0), None),
+    lsp.TEXT_DOCUMENT_DID_CHANGE: (_of_text(Server.changed), None),
+    lsp.TEXT_DOCUMENT_DID_CLOSE: (_of_text(Server.closed), None),
     lsp.TEXT_DOCUMENT_COMPLETION: (completions, lsp.CompletionOptions(trigger_characters=["@"])),
     lsp.TEXT_DOCUMENT_HOVER: (hover, None),
     lsp.TEXT_DOCUMENT_DEFINITION: (definition, None),

@@ -106,16 +106,9 @@ class Recording:
             "source": self.source.text.split("\n"),
             "place": None if span is None else [span.line, span.end_line],
             "formats": [[name, str(format)] for name, format in formats],
-            "lines": self.lines.items,
-            "terms": self.terms.items,
-            "parts": self.parts.items,
-            "places": self.places.items,
-            "steps": self.steps,
-            "residual": self.residual,
-            "notes": self.notes,
-            "arrays": self.arrays,
-            "tensors": self.guide.tensors,
-            "leftOut": self.left_out,
+            **{n: getattr(self, n).items for n in ("lines", "terms", "parts", "places")},
+            **{n: getattr(self, n) for n in ("steps", "residual", "notes", "arrays")},
+            **{"tensors": self.guide.tensors, "leftOut": self.left_out},
         }
 
     # ------------------------------------------------------------------------------ passes, steps
@@ -129,14 +122,13 @@ class Recording:
         says["unit"] = "The loop or function, with its kernels, is one program."
         for name, program in self.event.passes:
             if before is None:
-                self._add("Overview", 0, program, program, kind="overview")
-                self.steps[-1] |= {"chapter": "overview", "key": True, "lit": []}
+                whole: dict[str, Any] = {"kind": "overview", "chapter": "overview", "key": True}
+                self._add("Overview", 0, program, program, **whole, lit=[])
             if before is not None and pretty(program) == pretty(before) and name not in decided:
                 continue
             first = program if before is None else before
-            told = "\n".join(decided.get(name, ()))
-            self._add(name, 0, first, program, kind="pass", told=told)
-            self.steps[-1] |= {"say": says[name], "chapter": "normal form"}
+            said: dict[str, Any] = {"told": "\n".join(decided.get(name, ())), "say": says[name]}
+            self._add(name, 0, first, program, kind="pass", chapter="normal form", **said)
             before = program
 
     def _step(self, applied: Applied) -> None:
@@ -148,31 +140,19 @@ class Recording:
         mark = "" if applied.at is None else str(applied.at)
         kind, law = "premise" if is_premise else "step", applied.law and f"The law: {applied.law}."
         terms = applied.before, applied.after
-        count = len(self.steps)
-        by[1] = self._add(applied.name, applied.depth, *terms, kind=kind, told=law, at=mark)
-        if len(self.steps) > count:
-            if applied.name in FOLDED:
-                self.steps[-1]["fold"] = True
-            said = sentence(applied, BY_STEP)
-            self.steps[-1] |= {"say": said, "chapter": self._chapters.of(applied)}
-            nests = [sum(map(is_nested, trees.accesses(term))) for term in terms]
-            if not all(a.span for a in trees.accesses(terms[0])):  # a copy that the compiler put in
-                self.steps[-1]["own"] = True
-            elif applied.name in STORING or nests[1] > nests[0]:
-                self.steps[-1]["key"] = True
+        said: dict[str, Any] = {"kind": kind, "told": law, "at": mark}
+        said |= {"say": sentence(applied, BY_STEP), "chapter": self._chapters.of(applied)}
+        nests = [sum(map(is_nested, trees.accesses(term))) for term in terms]
+        # whether the compiler put it in, as a copy
+        is_own = not all(a.span for a in trees.accesses(terms[0]))
+        is_key = not is_own and (applied.name in STORING or nests[1] > nests[0])
+        said |= {"fold": applied.name in FOLDED, "own": is_own, "key": is_key}
+        by[1] = self._add(applied.name, applied.depth, *terms, **said)
         if is_premise:
             self._premises.append((by[1], by))
 
-    def _add(
-        self,
-        name: str,
-        depth: int,
-        before: ast.Node,
-        after: ast.Node,
-        kind: str,
-        told: str = "",
-        at: str = "",
-    ) -> int:
+    def _add(self, name: str, depth: int, before: ast.Node, after: ast.Node, **more: Any) -> int:
+        """Record a step with what `more` there is to say of it; gives the number of the last one."""
         if len(self.steps) >= STEPS:
             self.left_out += 1
             return len(self.steps) - 1
@@ -180,20 +160,10 @@ class Recording:
         for parts in changed(before, after), [before], [after]:
             spans = [span for node in parts for span in spans_of(node)]
             places = places or [p for span in spans if (p := self._place(span)) >= 0]
-        step = {
-            "rule": name,
-            "kind": kind,
-            "depth": depth,
-            "before": self._term(before),
-            "after": self._term(after),
-            "lit": list(dict.fromkeys(places)),
-            "grown": len(self.residual),
-        }
-        if told:
-            step["told"] = told
-        if at:
-            step["at"] = at
-        self.steps.append(step)
+        step = {"rule": name, "depth": depth, "lit": list(dict.fromkeys(places))}
+        step |= {"before": self._term(before), "after": self._term(after)}
+        said = {what: value for what, value in more.items() if value not in ("", False)}
+        self.steps.append({**step, "grown": len(self.residual), **said})
         return len(self.steps) - 1
 
     def _place(self, span: Span) -> int:
@@ -323,7 +293,9 @@ def _number(value: Any) -> str:
 
 def _accesses(node: ast.Node, regions: dict[str, list[str]]) -> Iterator[tuple[ast.Access, Any]]:
     if isinstance(node, ast.Loop):
-        regions = {**regions, node.index.name: _region(node.extent)}
+        extent = node.extent
+        ends = [extent.start, extent.stop] if isinstance(extent, ast.Extent) else []
+        regions = {**regions, node.index.name: [*map(_end, ends)]}
     if isinstance(node, ast.Define):
         regions = {**regions, node.variable.name: [_end(node.value)]}
     if isinstance(node, ast.Access):
@@ -331,12 +303,6 @@ def _accesses(node: ast.Node, regions: dict[str, list[str]]) -> Iterator[tuple[a
         yield node, regions.get(last.name) if isinstance(last, ast.Index) else None
     for child in trees.children(node):
         yield from _accesses(child, regions)
-
-
-def _region(extent: ast.Node) -> list[str]:
-    if not isinstance(extent, ast.Extent):
-        return []
-    return [_end(extent.start), _end(extent.stop)]
 
 
 def _end(node: ast.Node) -> str:

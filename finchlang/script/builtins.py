@@ -309,12 +309,9 @@ BUILTINS.add("LinRange", lambda a, b, n: np.linspace(a, b, data.whole(n, "a leng
 
 @BUILTINS.add("collect")
 def _collect(value: Any) -> Any:
-    if data.is_array(value):
-        return data.dense(value).copy(order="F")
-    items = list(data.entries(value))
-    if isinstance(value, data.FinchRange) and not items:
+    if isinstance(value, data.FinchRange) and not len(value):
         return np.empty(0, make_tensors.element_type(value.start).dtype)
-    return np.array(items) if items and all(map(data.is_number, items)) else items
+    return linear_algebra.dense_copy(value)
 
 
 @BUILTINS.add("isapprox")

@@ -79,14 +79,11 @@ _growing("empty!", lambda v: v.clear())
 # ------------------------------------------------------------------------------ order
 
 
-def _ordered(
-    call: Call, values: list[Any], by: Any, is_less: Any, rev: Any
-) -> list[tuple[Any, int]]:
-    """The values in stable order, each with its place from 0."""
+def _order(call: Call, values: list[Any], by: Any, is_less: Any, rev: Any) -> list[int]:
+    """The places of the values, from 0, in stable order of these."""
     keys = values if by is None else list(data.entries(call.each(by, values)))
     if is_less is None and data.is_ordered(keys):
-        order = sorted(range(len(keys)), key=keys.__getitem__, reverse=data.truth(rev))
-        return [(values[k], k) for k in order]
+        return sorted(range(len(keys)), key=keys.__getitem__, reverse=data.truth(rev))
 
     def less(a: Any, b: Any) -> bool:
         if is_less is not None:
@@ -101,8 +98,7 @@ def _ordered(
     def compare(j: int, k: int) -> int:
         return -1 if less(keys[j], keys[k]) else int(less(keys[k], keys[j]))
 
-    order = sorted(range(len(values)), key=cmp_to_key(compare), reverse=data.truth(rev))
-    return [(values[k], k) for k in order]
+    return sorted(range(len(values)), key=cmp_to_key(compare), reverse=data.truth(rev))
 
 
 @FUNCTIONS.add("sort", calls=True)
@@ -120,7 +116,8 @@ def _sorted(
             return namespace.compute(namespace.sort(value, axis=axis, descending=is_back))
         found = np.sort(value, axis=axis)
         return np.asfortranarray(np.flip(found, axis) if is_back else found)
-    return data.shaped([v for v, _ in _ordered(call, list(data.entries(value)), by, lt, rev)])
+    values = list(data.entries(value))
+    return data.shaped([values[k] for k in _order(call, values, by, lt, rev)])
 
 
 @FUNCTIONS.add("sort!", calls=True)
@@ -142,7 +139,7 @@ def _sortperm(call: Call, value: Any, *, by: Any = None, lt: Any = None, rev: An
         is_back = data.truth(rev)
         places = np.argsort(data.dense(value)[:: -1 if is_back else 1], stable=True)
         return len(places) - places[::-1] if is_back else places + 1
-    return data.shaped([k + 1 for _, k in _ordered(call, list(data.entries(value)), by, lt, rev)])
+    return data.shaped([k + 1 for k in _order(call, list(data.entries(value)), by, lt, rev)])
 
 
 def one_dimension(name: str, value: Any) -> None:

@@ -247,6 +247,11 @@ def _dense(value: Any, *given: Any) -> Any:
         m, n = (data.whole(size, "a size") for size in (given * 2)[:2])
         found = np.eye(m, n, dtype=bool if value.scale == 1 else float)
         return np.asfortranarray(found if value.scale == 1 else found * value.scale)
+    return dense_copy(value)
+
+
+def dense_copy(value: Any) -> Any:
+    """A value with entries as an array or vector of its own."""
     if data.is_array(value):
         return data.dense(value).copy(order="F")
     return data.array_literal([[*data.entries(value)]], False)
