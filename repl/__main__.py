@@ -119,13 +119,12 @@ def parse(arguments: list[str]) -> Namespace:
 
 def _parser() -> ArgumentParser:
     """The parser of `finch`, `finch FILE` and `finch -e TEXT`."""
+    told = (f"  {n:<11} {said_of(n).partition('. ')[0]}" for n in COMMANDS)
     parser = ArgumentParser(
         prog="finch",
         usage="finch [-i] [-e TEXT | FILE [ARGS ...]]\n       finch COMMAND ...",
         description="A language for sparse and structured tensors. Without a file: the prompt.",
-        epilog="\n".join(
-            ["commands:", *(f"  {n:<11} {said_of(n).partition('. ')[0]}" for n in COMMANDS)]
-        ),
+        epilog="\n".join(["commands:", *told]),
         formatter_class=RawDescriptionHelpFormatter,
     )
     parser.add_argument("--version", action="version", version=BANNER)

@@ -31,9 +31,10 @@ class Timing(NamedTuple):
     calls: int
 
     @property
-    def spread(self) -> float:
-        """Half the distance of the quartiles, relative to the median."""
-        return (self.high - self.low) / 2 / self.median if self.median else 0.0
+    def told(self) -> tuple[str, str, int]:
+        """The median, half the distance of the quartiles relative to it, and the number of calls."""
+        spread = (self.high - self.low) / 2 / self.median if self.median else 0.0
+        return duration(self.median), f"{100 * spread:.0f}%", self.calls
 
 
 class KernelToTime(NamedTuple):
@@ -71,11 +72,8 @@ class Bench(Observer):
         node, kernel = event.meaning()[0], event.compiled
         runner = Runner("native", self.rules, None, True, False)
         names = list(kernel.signature.tensors.items())
-        changed = [
-            script
-            for own, script in (names[at] for at in kernel.written)
-            if own not in kernel.signature.renewed
-        ]
+        written = [names[at] for at in kernel.written]
+        changed = [script for own, script in written if own not in kernel.signature.renewed]
 
         def call() -> float:
             given = values | {n: deepcopy(values[n]) for n in changed if n in values}
@@ -106,14 +104,11 @@ def report(bench: Bench, against: Timing | None = None, made: int = 0) -> str:
     for number, (seen, timing) in enumerate(both, 1):
         span = seen.event.source.span
         place = f"{number}, line {span.line}" if span is not None else str(number)
-        spread, count = f"{100 * timing.spread:.0f}%", sum(seen.rounds.values())
+        count = sum(seen.rounds.values())
         size = sum(t.nbytes for v in seen.values.values() if (t := as_tensor(v)) is not None)
-        rows.append(
-            (place, duration(timing.median), spread, timing.calls, f"{count:,}", f"{size:,}")
-        )
+        rows.append((place, *timing.told, f"{count:,}", f"{size:,}"))
     if against is not None:
-        spread = f"{100 * against.spread:.0f}%"
-        rows.append(("reference", duration(against.median), spread, against.calls, "", ""))
+        rows.append(("reference", *against.told, "", ""))
     parts = [table(rows)]
     if against is not None:
         own, last = sum(timing.median for timing in found[made:]), len(found)

@@ -15,6 +15,7 @@ from textwrap import dedent, indent
 from typing import TYPE_CHECKING, Any
 
 from finchlang.base.errors import FinchError
+from finchlang.base.paths import read_script, replace_text
 
 from .options import BANNER, COMMANDS, DIRECTLY
 from .progress import told, watched
@@ -107,8 +108,6 @@ def _mark(path: str) -> tuple[int, int] | None:
 
 def _tell_of_options(options: Namespace) -> None:
     """Notes on stderr that an option after the file is left to a script that does not look at it."""
-    from finchlang.base.paths import read_script
-
     stray = next((arg for arg in options.args if arg.partition("=")[0] in DIRECTLY.split()), None)
     if stray is not None and "ARGS" not in read_script(options.file):
         place = "stands after the file, and is left to the script; options stand before the file"
@@ -142,8 +141,6 @@ def directly(options: Namespace) -> int:
         from .terminal import converse
 
         return converse(conversation, GREETING)
-    from finchlang.base.paths import read_script
-
     with watched():
         conversation.run(read_script("-"), "<stdin>")
     return SUCCESS
@@ -212,19 +209,17 @@ def look(options: Namespace) -> int:
         page = Page()
         _look(options, "native", page)
         if not page.kernels:
-            raise FinchError(
-                "unknown name", f"{options.file} runs no kernel that could be explained"
-            )
+            message = f"{options.file} runs no kernel that could be explained"
+            raise FinchError("unknown name", message)
         page.write(os.path.basename(options.file), options.html)
-        return SUCCESS
-    _look(options, "native", LOOKS[options.command]())
+    else:
+        _look(options, "native", LOOKS[options.command]())
     return SUCCESS
 
 
 def bench(options: Namespace) -> int:
     """`finch bench FILE`: how long its kernels take. With `--against` the status is 1 if the results differ
     from the reference's."""
-    from finchlang.base.paths import read_script
     from finchlang.testing.compare_engines import compare, ways_of
     from finchlang.testing.data import Reference
 
@@ -299,7 +294,6 @@ def show(options: Namespace) -> int:
 def diff(options: Namespace) -> int:
     """`finch diff FILE`: whether semantics and sets of rules agree on the file's data. A script on which
     they differ is reduced, with the stage to blame."""
-    from finchlang.base.paths import read_script
     from finchlang.testing import compare_engines
     from finchlang.testing.apart import Comparer
 
@@ -368,7 +362,6 @@ def _cases(
 
 def replay(options: Namespace) -> int:
     """`finch replay FILE`: whether a saved script still differs, in the ways that its comments name."""
-    from finchlang.base.paths import read_script
     from finchlang.testing.apart import Comparer
     from finchlang.testing.replay import against_in, ways_in
 
@@ -398,7 +391,6 @@ def _reduced(
 ) -> None:
     """Print or save what is left of a script on which ways differ, with the stage to blame, for `finch
     replay`."""
-    from finchlang.base.paths import replace_text
     from finchlang.testing.fuzz import small_text
     from finchlang.testing.replay import replay_text
 
@@ -442,7 +434,6 @@ def _look(options: Namespace, engine: str, observer: Observer | None = None) -> 
 
 def fmt(options: Namespace) -> int:
     """`finch fmt FILE...`: format files, or with `--check` print the names of those that are not."""
-    from finchlang.base.paths import read_script, replace_text
     from finchlang.text.formatter import formatted
 
     status = SUCCESS
@@ -485,10 +476,8 @@ def completion(options: Namespace) -> int:
     return SUCCESS
 
 
+_OWN = run, check, bench, trace, rules, show, diff, replay, fuzz, fmt, lsp, completion
 FUNCTIONS: dict[str, Callable[[Namespace], int]] = {
     **dict.fromkeys(("normalize", "explain", "residual", "llvm", "asm"), look),
-    **{
-        f.__name__: f
-        for f in (run, check, bench, trace, rules, show, diff, replay, fuzz, fmt, lsp, completion)
-    },
+    **{function.__name__: function for function in _OWN},
 }

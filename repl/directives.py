@@ -210,9 +210,8 @@ def _digits(conversation: Conversation, number: str) -> None:
 
 def _one_of(name: str, names: tuple[str, ...], what: str) -> None:
     if name not in names:
-        raise FinchError(
-            "unknown name", f"`{name}` is no {what}", hint=f"there are {', '.join(names)}"
-        )
+        hint = f"there are {', '.join(names)}"
+        raise FinchError("unknown name", f"`{name}` is no {what}", hint=hint)
 
 
 def _time(conversation: Conversation, text: str) -> None:

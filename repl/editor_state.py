@@ -85,9 +85,8 @@ class Server(LanguageServer):
             self.names[uri] = found["names"]
         self.hints[uri] = version, found["hints"]
         diagnostics = [self.diagnostic(document, fault) for fault in found["faults"]]
-        self.text_document_publish_diagnostics(
-            lsp.PublishDiagnosticsParams(uri, diagnostics, version)
-        )
+        params = lsp.PublishDiagnosticsParams(uri, diagnostics, version)
+        self.text_document_publish_diagnostics(params)
         workspace = self.client_capabilities.workspace
         if workspace and workspace.inlay_hint and workspace.inlay_hint.refresh_support:
             self.workspace_inlay_hint_refresh(None)
@@ -98,14 +97,9 @@ class Server(LanguageServer):
         end = max(place_of(document.source, end_line, end_column), at + 1)
         hint = f"\nhint: {fault['hint']}" if fault["hint"] else ""
         is_outside = fault["kind"] in ("I/O", "resource")  # it may work where the script is run
-        severities = lsp.DiagnosticSeverity
-        return lsp.Diagnostic(
-            range_of(document, at, end),
-            fault["message"] + hint,
-            severities.Warning if is_outside else severities.Error,
-            code=fault["kind"],
-            source="finch",
-        )
+        kinds, place, said = lsp.DiagnosticSeverity, range_of(document, at, end), fault["message"]
+        severity = kinds.Warning if is_outside else kinds.Error
+        return lsp.Diagnostic(place, said + hint, severity, code=fault["kind"], source="finch")
 
     def outline(self, uri: str) -> tuple[TextDocument, Outline]:
         document = self.workspace.get_text_document(uri)

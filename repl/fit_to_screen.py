@@ -125,10 +125,7 @@ def _matrix(value: np.ndarray, columns: int, lines: int) -> tuple[str, bool]:
     count = min(value.shape[1], max(columns // 2, 1))
     while True:
         kept = _ends(value.shape[1], count)
-        words = [
-            ["⋮" if i is None else "…" if j is None else _word(_values(value[i, j])) for j in kept]
-            for i in rows
-        ]
+        words = [[_cell(value, i, j) for j in kept] for i in rows]
         widths = [max(map(len, column)) for column in zip(*words, strict=True)]
         is_wide = sum(widths) + len(widths) + 1 > columns
         if count == 1 or not is_wide:
@@ -136,6 +133,10 @@ def _matrix(value: np.ndarray, columns: int, lines: int) -> tuple[str, bool]:
         count -= 1
     lined = [" ".join(w.rjust(n) for w, n in zip(r, widths, strict=True)) for r in words]
     return "[" + "\n ".join(lined) + "]", is_wide or None in rows or None in kept
+
+
+def _cell(value: np.ndarray, i: int | None, j: int | None) -> str:
+    return "⋮" if i is None else "…" if j is None else _word(_values(value[i, j]))
 
 
 def _ends(size: int, room: int) -> list[int | None]:

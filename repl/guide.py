@@ -49,11 +49,8 @@ class Chapters:
 
 
 #: the parts that rules cut loops into: that of their premise, and what comes after it
-_PARTS = {
-    "Sequence": ("first part", "next part"),
-    "StepperNext": ("up to an entry", "next entry"),
-    "Jumper": ("up to an entry", "next entry"),
-}
+_PARTS = {"Sequence": ("first part", "next part")}
+_PARTS |= dict.fromkeys(("StepperNext", "Jumper"), ("up to an entry", "next entry"))
 
 
 def _name(chapter: str) -> str:
@@ -123,9 +120,8 @@ class Guide:
         return "while there are entries left" if line.lstrip().startswith("while") else ""
 
     def _of_buffer(self, statement: Any) -> str:
-        name, part, is_leaf = self._roles.get(
-            statement.buffer, (statement.buffer.name, None, False)
-        )
+        none = statement.buffer.name, None, False
+        name, part, is_leaf = self._roles.get(statement.buffer, none)
         is_load = isinstance(statement, ir.Load)
         match statement, part:
             case ((ir.Load() | ir.Store()), Offsets()):
@@ -157,10 +153,8 @@ class Guide:
         """What is left, and how many entries a run has visited."""
         heads = [line[0].split(None, 1)[0] for line in residual if line[0].strip()]
         loops = sum(head in ("for", "while") for head in heads)
-        lines = number_of(len(residual), "line")
-        told = [
-            f"This is the program that is left to run: {lines} with {number_of(loops, 'loop')}."
-        ]
+        parts = f"{number_of(len(residual), 'line')} with {number_of(loops, 'loop')}"
+        told = [f"This is the program that is left to run: {parts}."]
         for t in self.tensors:
             if t["written"] or not t["visited"] or t["stored"] == t["places"]:
                 continue

@@ -111,7 +111,4 @@ def depth(text: str) -> int:
 
 def in_string(text: str) -> bool:
     """Whether a text ends in a string that is not closed: there blanks have a meaning."""
-    quotes = [
-        kind for kind, value in FinchLexer().get_tokens(text) if kind is String and value == '"'
-    ]
-    return len(quotes) % 2 == 1
+    return [*FinchLexer().get_tokens(text)].count((String, '"')) % 2 == 1

@@ -52,9 +52,8 @@ def _ranges(written: list[ast.Loop], final: ast.Node) -> Iterator[Hint]:
     defined = {n.variable: n.value for n in trees.find_all(final, ast.Define)}
     loops = [n for n in trees.find_all(final, ast.Loop) if n.span is not None]
     for loop in written:
-        own = [
-            n for n in loops if n.span == loop.span and loop.index.name in (n.index.name, _name(n))
-        ]
+        name, here = loop.index.name, [n for n in loops if n.span == loop.span]
+        own = [n for n in here if name in (n.index.name, _name(n))]
         if isinstance(loop.extent, ast.Dimensionless) and loop.extent.span and own:
             extent: Any = own[0].extent
             extent = defined.get(extent, extent)

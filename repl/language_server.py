@@ -31,9 +31,8 @@ def kind_in(kinds: Any, binding: Binding) -> Any:
 
 
 def page_of(entry: Entry) -> str:
-    example = entry.example + "".join(
-        f"\n#> {line}" for line in (entry.output or "").split("\n") if line
-    )
+    shown = [f"#> {line}" for line in (entry.output or "").split("\n") if line]
+    example = "\n".join([entry.example, *shown])
     return f"{coded(chr(10).join(entry.signatures))}\n{entry.text}\n\n{coded(example)}"
 
 
@@ -49,22 +48,17 @@ def completions(server: Server, params: lsp.CompletionParams) -> list[lsp.Comple
     inside = outline.word_at(offset - 1)
     if inside is not None and inside.is_silent:
         return []
-    found = {}
+    found, kinds = {}, lsp.CompletionItemKind
     for name, entry, written in named():
         if name.startswith(start):
-            kind = lsp.CompletionItemKind.Function
-            if name in KEYWORDS or name.startswith("@"):
-                kind = lsp.CompletionItemKind.Keyword
-            elif name[0].isupper():
-                kind = lsp.CompletionItemKind.Class
-            found[name] = lsp.CompletionItem(
-                name, kind=kind, detail=written, documentation=entry.text
-            )
+            kind = kinds.Class if name[0].isupper() else kinds.Function
+            kind = kinds.Keyword if name in KEYWORDS or name.startswith("@") else kind
+            found[name] = lsp.CompletionItem(name, kind=kind, detail=written)
+            found[name].documentation = entry.text
     for name, binding in outline.visible(offset).items():
-        if name.startswith(start) and binding.at + len(name) != offset:
+        if name.startswith(start) and binding.end != offset:
             told = server.told(document.uri, binding, outline)
-            kind = kind_in(lsp.CompletionItemKind, binding)
-            found[name] = lsp.CompletionItem(name, kind=kind, detail=told)
+            found[name] = lsp.CompletionItem(name, kind=kind_in(kinds, binding), detail=told)
     if start.startswith("@"):  # editors differ in whether `@` is part of the word
         place = range_of(document, offset - len(start), offset)
         for name, item in found.items():
@@ -97,8 +91,7 @@ def definition(server: Server, params: lsp.DefinitionParams) -> lsp.Location | N
     binding = outline.bound_at(offset)[1]
     if binding is None:
         return None
-    place = range_of(document, binding.at, binding.at + len(binding.name))
-    return lsp.Location(document.uri, place)
+    return lsp.Location(document.uri, range_of(document, binding.at, binding.end))
 
 
 def references(server: Server, params: lsp.ReferenceParams) -> list[lsp.Location]:
@@ -107,11 +100,8 @@ def references(server: Server, params: lsp.ReferenceParams) -> list[lsp.Location
     word = outline.name_at(offset)
     found = [] if word is None else outline.references(word)
     binds = set() if params.context.include_declaration else {b.at for b in outline.bindings}
-    return [
-        lsp.Location(document.uri, range_of(document, w.at, w.end))
-        for w in found
-        if w.at not in binds
-    ]
+    places = [range_of(document, w.at, w.end) for w in found if w.at not in binds]
+    return [lsp.Location(document.uri, place) for place in places]
 
 
 def prepare_rename(server: Server, params: lsp.PrepareRenameParams) -> lsp.Range:
@@ -177,7 +167,7 @@ def inlay_hints(server: Server, params: lsp.InlayHintParams) -> list[lsp.InlayHi
     for name, told in server.names.get(uri, {}).items():
         if told and name in first and first[name].kind == "variable":
             said = re.sub(r"(\w+) \(.*\)", r"\1", told)  # of a number without its value
-            placed.append((first[name].at + len(name), f": {said}", told))
+            placed.append((first[name].end, f": {said}", told))
     found = []
     for at, label, tip in sorted(placed):
         place = position_of(document, at)
@@ -194,9 +184,9 @@ def symbols(server: Server, params: lsp.DocumentSymbolParams) -> list[lsp.Docume
     found: dict[str, lsp.DocumentSymbol] = {}
     for binding in sorted(outline.bindings, key=lambda b: b.at):
         if binding.scope.parent is None and binding.name not in found:
-            place = range_of(document, binding.at, binding.at + len(binding.name))
-            detail = server.told(uri, binding, outline)
+            place = range_of(document, binding.at, binding.end)
             kind = kind_in(lsp.SymbolKind, binding)
+            detail = server.told(uri, binding, outline)
             found[binding.name] = lsp.DocumentSymbol(binding.name, kind, place, place, detail)
     return list(found.values())
 

@@ -118,8 +118,20 @@ def _option(help: str, type: Any = None, default: Any = None, **more: Any) -> di
     return {**kind, "help": help, **more}
 
 
-def _without(what: str, help: str) -> dict[str, Any]:
+def _without(help: str, what: str) -> dict[str, Any]:
     return {"dest": what, "action": "store_false", "help": help}
+
+
+def _several(metavar: str, help: str) -> dict[str, Any]:
+    return _option(f"{help} (more than once)", str, metavar=metavar, action="append")
+
+
+def _by_default(default: Any, type: Any, help: str) -> dict[str, Any]:
+    return _option(f"{help} (%(default)s)", type, default)
+
+
+def _function(help: str) -> dict[str, Any]:
+    return _option(help, str, "", metavar="FILE.py:NAME")
 
 
 #: what argparse is told of each operand and option
@@ -131,34 +143,27 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "NAME": dict(help="the variable the tensor is bound to in the end", metavar="NAME"),
     "FILES": dict(help="a .finch file, `-` for input", metavar="FILE", nargs="+"),
     "SHELL": {"choices": ("bash", "zsh", "fish")},
-    "-e": _option(
-        "run a text and show its values (more than once)", str, metavar="TEXT", action="append"
-    ),
+    "-e": _several("TEXT", "run a text and show its values"),
     "-i": _option("go on at the prompt"),
-    "--engine": _option(
-        "what runs kernels: native, residual, interpret or denote (%(default)s)", _engine, ENGINE
+    "--engine": _by_default(
+        ENGINE, _engine, "what runs kernels: native, residual, interpret or denote"
     ),
-    "--rules": _option(
-        "`all`, or `paper` without derived rules; `all-Break` leaves one out (%(default)s)",
-        _rules,
-        RULES,
+    "--rules": _by_default(
+        RULES, _rules, "`all`, or `paper` without derived rules; `all-Break` leaves one out"
     ),
     "--no-workspaces": _without(
-        "workspaces", "make updates across the order of their loops errors"
+        "make updates across the order of their loops errors", "workspaces"
     ),
-    "--no-staging": _without("staging", "run loops of the script kernel by kernel"),
+    "--no-staging": _without("run loops of the script kernel by kernel", "staging"),
     "--checked": _option("check each access to memory in native code"),
     "--watch": _option("do it again whenever the file is saved"),
     "--staged": _option(
         "run it, and tell which functions and loops were compiled whole, or why not"
     ),
     "--kernel": _option("the N-th kernel of the file only", int, metavar="N"),
-    "--rule": _option(
-        "steps of this rule only (more than once)", str, metavar="NAME", action="append"
-    ),
+    "--rule": _several("NAME", "steps of this rule only"),
     "--steps": _option(
-        "from step A to B only, and the program stops after B; `1:` is all (the first"
-        f" {LINES} lines)",
+        f"only steps A to B, after which the program stops; `1:` is all (the first {LINES} lines)",
         _steps,
         metavar="A:B",
     ),
@@ -169,14 +174,12 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--count": _option("only totals, and the host's steps (of --staged, the statements)"),
     "--check": _option("write nothing, name such files"),
     # ------------------------------------------------------------------------------------- times
-    "bench --seconds": _option("how long each kernel is timed (%(default)s)", TIME, 1.0),
+    "bench --seconds": _by_default(1.0, TIME, "how long each kernel is timed"),
     "--profile": _option(
         "by lines, the time in each loop without those in it (a clock is read where loops begin and"
         " end), and how often it goes round"
     ),
-    "bench --against": _option(
-        "your function to time and compare", str, "", metavar="FILE.py:NAME"
-    ),
+    "bench --against": _function("your function to time and compare"),
     # -------------------------------------------------------------------------------- comparisons
     "--tolerance": _option("how far apart, relatively, floats may be", _number(float, 0)),
     "--engines": _option("those to compare, as in `interpret,native` (all)", _listed(_engine)),
@@ -187,9 +190,9 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--seconds": _option("time to reduce what differs (60)", _number(float, 0), 60.0),
     "--save": _option("where a file for `finch replay` is written", str, metavar="OUT"),
     "diff --cases": _option("compare on generated data, so many times", COUNT, 0),
-    "diff --seed": _option("of the first such case (%(default)s)", FROM_0, 0),
+    "diff --seed": _by_default(0, FROM_0, "of the first such case"),
     "--formats": _option("those tensors may have", str, "declared", choices=("declared", "any")),
-    "--against": _option("your function for what is right", str, "", metavar="FILE.py:NAME"),
+    "--against": _function("your function for what is right"),
     "--exhaustive": _option(
         "run each kernel on all patterns up to size K, with symbols for values",
         int,
@@ -202,12 +205,12 @@ OPTIONS: dict[str, dict[str, Any]] = {
         0.0,
     ),
     "--json": _option("print what was found as JSON"),
-    "--limit": _option("processor seconds for all engines (%(default)s)", TIME, 300.0),
+    "--limit": _by_default(300.0, TIME, "processor seconds for all engines"),
     # ---------------------------------------------------------------------------------- campaigns
     "--cases": _option("how many scripts (1000 if no time is given)", COUNT, 0),
     "--minutes": _option("how long", TIME, 0.0),
     "--seed": _option("of the first script", FROM_0, 0),
-    "--workers": _option("how many processes (%(default)s)", COUNT, 1),
+    "--workers": _by_default(1, COUNT, "how many processes"),
     "--coverage": _option("tell what was reached, and what was not"),
     "--metamorphic": _option("scripts and variants that must give the same"),
     "--stop": _option("end at the first finding"),

@@ -73,6 +73,10 @@ class Binding:
     scope: Scope = field(compare=False)
     until: int = 0
 
+    @property
+    def end(self) -> int:
+        return self.at + len(self.name)
+
 
 class Outline:
     """The words, scopes and bindings of a text."""
@@ -82,9 +86,7 @@ class Outline:
         self.words = list(_words(text))
         self.bindings: list[Binding] = []
         self._by_name: dict[str, list[Binding]] = {}
-        self._labels: set[int] = (
-            set()
-        )  # where names of keyword arguments stand, which are no variables
+        self._labels = set[int]()  # where names of keyword arguments stand, which are no variables
         self._declared: list[tuple[str, int, Scope]] = []
         self._spoken = [word for word in self.words if not word.is_silent]
         from finchlang.syntax.traversal import EnoughFrames  # the prompt begins without

@@ -324,11 +324,8 @@ class Page(Notes):
 
     def text(self, name: str) -> str:
         used = {step["rule"] for kernel in self.kernels for step in kernel["steps"]}
-        laws = {
-            name: {"law": cleandoc(rule.statement), "derived": rule.is_derived}
-            for name, rule in BY_STEP.items()
-            if name in used
-        }
+        rules = [(name, rule) for name, rule in BY_STEP.items() if name in used]
+        laws = {n: {"law": cleandoc(r.statement), "derived": r.is_derived} for n, r in rules}
         data = {"name": name, "kernels": self.kernels, "rules": laws, "looplets": LOOPLETS}
         # no `<` in the data, which could end the script element
         packed = json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c")

@@ -24,6 +24,8 @@ INTERRUPTED = 130  # as a shell reports a process that SIGINT ended
 BROKEN_PIPE = 141  # likewise SIGPIPE
 
 RED, TEAL, BOLD, PLAIN = "\033[1;38;5;161m", "\033[38;5;31m", "\033[1m", "\033[0m"
+_ABOUT_BUGS = "This is a bug in finchlang, not in your program."
+_ABOUT_BUGS += " Please report it with the program that shows it."
 
 
 class NobodyReads(BaseException):
@@ -46,9 +48,8 @@ def write(text: str) -> None:
     except UnicodeEncodeError as error:  # standard output has another encoding than UTF-8
         sign, encoding = error.object[error.start], sys.stdout.encoding
         message = f"cannot write `{sign}` to standard output, whose encoding is {encoding}"
-        raise FinchError(
-            "I/O", message, hint="set PYTHONIOENCODING=utf-8 in the environment"
-        ) from None
+        hint = "set PYTHONIOENCODING=utf-8 in the environment"
+        raise FinchError("I/O", message, hint=hint) from None
 
 
 def flush() -> None:
@@ -158,9 +159,5 @@ def report(error: BaseException) -> int:
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
     traceback.print_exception(error)
-    print(
-        "This is a bug in finchlang, not in your program."
-        " Please report it with the program that shows it.",
-        file=sys.stderr,
-    )
+    print(_ABOUT_BUGS, file=sys.stderr)
     return BUG

@@ -215,6 +215,7 @@ def _change(w: _Words) -> str:
     return f"{name} becomes `{new}`" if len(new) <= SHORT else f"{name} becomes simpler"
 
 
+_MODES = ast.Declare, ast.Freeze, ast.Thaw
 _WORDS: dict[str, Callable[[_Words], str]] = {
     "access": lambda w: _joined(w.accesses[:1]),
     "accesses": _nested,
@@ -227,9 +228,7 @@ _WORDS: dict[str, Callable[[_Words], str]] = {
     "case": _case,
     "condition": _condition,
     "name": _of(ast.Define, lambda n: f"`{n.variable.name}`", "at hand"),
-    "tensor": _of(
-        (ast.Declare, ast.Freeze, ast.Thaw), lambda n: f"`{n.tensor.name}`", "the tensor"
-    ),
+    "tensor": _of(_MODES, lambda n: f"`{n.tensor.name}`", "the tensor"),
     "statement": _of(ast.Assign, said, "the update"),
     "change": _change,
     "law": lambda w: w.law,

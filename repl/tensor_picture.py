@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -73,9 +74,8 @@ class _Drawing:
                 self._label(18, y + 16, str(i + 1), "number", "end")
             for j in range(shape[1]):
                 text, found = kept.get((i, j), (fill, -1))
-                self._cell(
-                    left + j * WIDE, y, WIDE, HIGH, text, "kept" if found >= 0 else "fill", found
-                )
+                kind = "kept" if found >= 0 else "fill"
+                self._cell(left + j * WIDE, y, WIDE, HIGH, text, kind, found)
         self.y = 18 + shape[0] * HIGH + 12
 
     def levels(self, tensor: Any, names: list[str]) -> None:
@@ -108,9 +108,8 @@ class _Drawing:
         wide = self._size(array)
         for k, value in enumerate(array[:ENTRIES].tolist()):
             kind = "place" if is_place else "value" if is_leaf else "offset"
-            self._cell(
-                NAME + k * wide, self.y, wide, ROW - 4, _short(value), kind, k if is_leaf else -1
-            )
+            x, at = NAME + k * wide, k if is_leaf else -1
+            self._cell(x, self.y, wide, ROW - 4, _short(value), kind, at)
         if len(array) > ENTRIES:
             self._label(NAME + ENTRIES * wide + 6, self.y + 16, f"… {len(array)} in all")
             self.width = max(self.width, NAME + ENTRIES * wide + 90)
@@ -119,15 +118,12 @@ class _Drawing:
     def _brackets(self, offsets: np.ndarray, after: np.ndarray) -> None:
         """A bracket for each fiber over the entries that it has in the next array."""
         wide = self._size(after)
-        for k, (start, stop) in enumerate(
-            zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True)
-        ):
+        for k, (start, stop) in enumerate(pairwise(offsets.tolist())):
             if stop > min(len(after), ENTRIES) or stop == start:
                 continue
             x, w = NAME + start * wide + 2, (stop - start) * wide - 4
-            self.parts.append(
-                f'<path class="bracket" d="M{x:.1f} {self.y + 17}v-5h{w:.1f}v5" fill="none"/>'
-            )
+            path = f"M{x:.1f} {self.y + 17}v-5h{w:.1f}v5"
+            self.parts.append(f'<path class="bracket" d="{path}" fill="none"/>')
             self._label(x + w / 2, self.y + 9, str(k + 1), "number", "middle")
         self.y += 20
 

@@ -185,11 +185,8 @@ def _coloured(lines: list[str], others: list[str], colour: str) -> list[str]:
         words = re.findall(r"\s+|\w+|.", line)
         other = re.findall(r"\s+|\w+|.", others[at]) if at < len(others) else []
         matcher = SequenceMatcher(None, words, other, autojunk=False)
-        pieces = [
-            "".join(words[i:j]) if tag == "equal" else f"{colour}{''.join(words[i:j])}{PLAIN}"
-            for tag, i, j, _, _ in matcher.get_opcodes()
-            if i < j
-        ]
+        parts = [(t, "".join(words[i:j])) for t, i, j, _, _ in matcher.get_opcodes() if i < j]
+        pieces = [text if tag == "equal" else f"{colour}{text}{PLAIN}" for tag, text in parts]
         found.append("".join(pieces))
     return found
 

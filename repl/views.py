@@ -31,11 +31,8 @@ class Passes(Observer):
         before = ""
         for name, program in event.passes:
             used = {n.name for n in trees.find_all(program, ast.Variable)}
-            lines = [
-                f"{n} = Tensor({', '.join([str(level), *['0'] * level.order])})"
-                for n, level in event.workspaces.items()
-                if n in used
-            ]
+            own = [(n, level) for n, level in event.workspaces.items() if n in used]
+            lines = [f"{n} = Tensor({', '.join([str(v), *['0'] * v.order])})" for n, v in own]
             is_unit = isinstance(event.source, Unit)
             text = "\n".join([*lines, pretty(program if is_unit else ast.KernelNode(program))])
             print(f"# {name}" if text != before else f"# {name}: the same")
@@ -93,10 +90,8 @@ def _sum_text(total: Sum) -> str:
 
 def _choice(totals: tuple[Sum, ...], updates: tuple[Any, ...]) -> str:
     if len(totals) == 1 and updates:
-        other = (
-            f"more than {costs.SHORT}, and than {costs.PER_UPDATE} for each update that is expected"
-        )
-        return f"a byte map; if {other}, a list"
+        other = f"more than {costs.SHORT}, and than {costs.PER_UPDATE}"
+        return f"a byte map; if {other} for each update that is expected, a list"
     if len(totals) == 1:
         other = f"more than {costs.PLACES}, and than {costs.PER_ENTRY}"
         return f"a byte map; if {other} for each entry of what is read, a list"

@@ -3,21 +3,20 @@ to elements with the types they have there; modes count from 1, and broadcast fr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from finchlang.array import expression as lazy
-from finchlang.array.compute import computed
 from finchlang.array.indexing import getitem
 from finchlang.array.operands import as_expression
 from finchlang.base.errors import FinchError, number_of
 from finchlang.calls.environment import Environment
 from finchlang.levels.element import typed_literal
 from finchlang.operators.operator_table import literal_type
-from finchlang.script import array_functions as table
+from finchlang.script import array_expressions as table
+from finchlang.script.array_expressions import results, told
 from finchlang.script.subscripts import ALL, index_of
 from finchlang.script.values import held
 from finchlang.syntax import nodes as ast, traversal as trees
@@ -43,28 +42,6 @@ def made(node: ast.Macro, environment: Environment, value: Value, run_kernel: Ru
         root, is_dense = elements.statement(*node.args)
         (found,) = results((root,), run_kernel, is_dense=is_dense)
     return held(found) if isinstance(found, Scalar) and not is_einsum else found
-
-
-def results(roots: tuple[lazy.Expression, ...], run_kernel: RunKernel, **how: Any) -> list[Any]:
-    """The values of expressions (`how` as in `computed`)."""
-    run = lambda kernel, values: run_kernel(kernel, Environment(values=values))  # noqa: E731
-    return computed(roots, run_kernel=run, **how)
-
-
-@contextmanager
-def told(node: Any) -> Iterator[None]:
-    """Turns Python's exceptions about operands into FinchErrors at this node."""
-    span = getattr(node, "span", None)
-    try:
-        yield
-    except FinchError as error:
-        raise error.at(span) from None
-    except IndexError as error:
-        raise FinchError("bounds", str(error), span) from None
-    except ValueError as error:
-        raise FinchError("dimension", str(error), span) from None
-    except (TypeError, ArithmeticError) as error:
-        raise FinchError("type", str(error), span) from None
 
 
 class _Elements:
@@ -124,7 +101,7 @@ class _Elements:
             return table.elementwise(SPELLINGS.get(name[1:], name[1:]), parts)
         are_arrays = [bool(part.shape) for part in parts]
         if name == "*" and are_arrays == [True, True]:
-            return table.product(*parts)
+            return table.matrix_product(*parts)
         if name in _SIGNS and are_arrays == [True, True]:
             hint = f"write `.{name}` between their elements"
             raise FinchError("type", f"`{name}` is not defined between arrays", hint=hint)
@@ -132,15 +109,11 @@ class _Elements:
 
     def operator(self, node: ast.Node) -> Any:
         """The operator of a name: its name in the table, or the Operation made of a script's function."""
-        try:
+        with told(node):
             return table.operator_of(self.value(node), getattr(node, "name", "this"))
-        except FinchError as error:
-            raise error.at(node.span) from None
 
     def index(self, node: ast.Node, size: int) -> Any:
         """The index as Python's: from 0, a range as a slice. Raises FinchError "bounds"."""
-        if isinstance(node, ast.Colon):
-            return ALL
         with told(node):
             return index_of(self.value(node), size)
 

@@ -59,20 +59,13 @@ def _at(vector: list[Any], place: Any, last: int) -> int:
     return k - 1
 
 
-def _append(v: list[Any], *ws: Any) -> None:
-    v.extend([item for w in ws for item in data.entries(w)])  # all are read before `v` changes
-
-
-def _insert(v: list[Any], k: Any, x: Any) -> None:
-    v.insert(_at(v, k, len(v) + 1), x)
-
-
 _growing("push!", lambda v, *xs: v.extend(xs))
 _growing("pop!", lambda v: _popped(v, -1))
 _growing("pushfirst!", lambda v, x: v.insert(0, x))
 _growing("popfirst!", lambda v: _popped(v, 0))
-_growing("append!", _append)
-_growing("insert!", _insert)
+# all are read before `v` changes
+_growing("append!", lambda v, *ws: v.extend([x for w in ws for x in data.entries(w)]))
+_growing("insert!", lambda v, k, x: v.insert(_at(v, k, len(v) + 1), x))
 _growing("deleteat!", lambda v, k: v.__delitem__(_at(v, k, len(v))))
 _growing("empty!", lambda v: v.clear())
 
@@ -151,7 +144,7 @@ def one_dimension(name: str, value: Any) -> None:
 
 def axes_of(array: Any, dims: Any) -> tuple[int, ...] | None:
     """`dims`, which count from 1, as axes from 0; None for all. Raises FinchError "dimension"."""
-    if dims is None or isinstance(dims, ast.Colon):
+    if dims is None:
         return None
     given = list(dims) if isinstance(dims, (tuple, list, data.FinchRange)) else [dims]
     axes = [data.whole(mode, "a dimension") - 1 for mode in given]

@@ -318,11 +318,9 @@ class Evaluator(Calls):
         inner = Scope(scope, own | {*node.parameters})
         body = self.closure(node.body, inner)
         defaults = {name: self.closure(given, inner) for name, given in node.defaults}
-        call = partial(self._outermost, self.enter, None)
-        more: dict[str, Any] = {"call": call, "is_staged": self.loops is not None}
-        return lambda env: functions.FinchFunction(
-            node, inner, env, body, defaults=defaults, **more
-        )
+        call, is_staged = partial(self._outermost, self.enter, None), self.loops is not None
+        made = partial(functions.FinchFunction, body=body, defaults=defaults, call=call)
+        return lambda env: made(node, inner, env, is_staged=is_staged)
 
     def Comprehension(self, node: ast.Comprehension, scope: Scope) -> Closure:
         inner = Scope(scope, {n for names in node.names for n in names})
@@ -405,18 +403,16 @@ class Evaluator(Calls):
         """`x .= e` and `A[:, 1] .= e`: sets the elements of what is there."""
         target, given = node.args
         value = self.lazy_closure(given, scope)
-        if isinstance(target, ast.Access):
-            place, indices = self.closure(target.tensor, scope), self.places(target, scope)
-        else:
-            place, indices = self.closure(target, scope), None
+        part = target if isinstance(target, ast.Access) else None
+        place = self.closure(part.tensor if part else target, scope)
+        indices = self.places(part, scope) if part else None
 
         def fill_in(env: Environment) -> Any:
             array, found = place(env), value(env)
-            if indices is not None:
-                at = indices(env, array)
-                set_subscript(array, at, forced(found, self.run_kernel), True)
-            else:
+            if indices is None:
                 set_all(array, found, self.run_kernel)
+            else:
+                set_subscript(array, indices(env, array), forced(found, self.run_kernel), True)
             return array
 
         return placed(node.span, fill_in)

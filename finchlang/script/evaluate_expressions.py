@@ -150,10 +150,8 @@ class Expressions:
         """The values of arguments or elements, with all entries of those that are splat."""
         if not any(isinstance(node, ast.Splat) for node in nodes):
             return all_of(self.closures(nodes, scope))
-        parts = [
-            (self.closure(node.value if isinstance(node, ast.Splat) else node, scope), type(node))
-            for node in nodes
-        ]
+        inner = [node.value if isinstance(node, ast.Splat) else node for node in nodes]
+        parts = [*zip(self.closures(tuple(inner), scope), map(type, nodes), strict=True)]
 
         def values(env: Environment) -> list[Any]:
             found: list[Any] = []
@@ -199,12 +197,7 @@ class Expressions:
     def places(self, node: ast.Access, scope: Scope) -> Callable[[Environment, Any], list[Any]]:
         """The function that gives the indices into a value; in them `end` is the size of the dimension."""
         inner, has_end = Scope(scope, ("end",)), any(map(_has_end, node.indices))
-        indices: list[Closure] = [
-            (lambda env: ALL)
-            if isinstance(index, ast.Colon)
-            else self.closure(index, inner if has_end else scope)
-            for index in node.indices
-        ]
+        indices = self.closures(node.indices, inner if has_end else scope)
 
         def places(env: Environment, value: Any) -> list[Any]:
             return [index(env) for index in indices]
@@ -217,6 +210,9 @@ class Expressions:
             return [index(each) for index, each in zip(indices, within, strict=True)]
 
         return places_with_end if has_end else places
+
+    def Colon(self, node: ast.Colon, scope: Scope) -> Closure:
+        return lambda env: ALL
 
     def Typed(self, node: ast.Typed, scope: Scope) -> Closure:
         """`x::Int64`: the value of x. Raises FinchError "type" unless it is a number of that type."""

@@ -77,12 +77,10 @@ class FinchFunction:
         several = {name for name, kind in self.definition.types if kind == "Vararg"}
         given, empty = self.definition.defaults, inspect.Parameter.empty
         shown = {name: n.value if isinstance(n, ast.Literal) else ... for name, n in given}
-        return inspect.Signature(
-            [
-                inspect.Parameter(to, more if n in several else one, default=shown.get(n, empty))
-                for to, n in in_python(self.definition.parameters).items()
-            ]
-        )
+        names, made = in_python(self.definition.parameters).items(), inspect.Parameter
+        kinds = dict.fromkeys(several, more)
+        parts = [made(to, kinds.get(n, one), default=shown.get(n, empty)) for to, n in names]
+        return inspect.Signature(parts)
 
     def __copy__(self, memo: object = None) -> FinchFunction:
         return self  # as copies of Python functions are

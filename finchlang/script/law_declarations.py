@@ -45,8 +45,7 @@ def declared(value: Any, name: Variable) -> Operation:
         laws = Laws() if value.node is None else value.node.laws
         body = call(value.name, *map(Variable, parameters))
         return Operation(name.name, parameters, body, laws)
-    message = f"laws are declared of functions, and `{name.name}` is {kind_of(value)}"
-    raise FinchError("type", message, name.span)
+    raise _error(f"laws are declared of functions, and `{name.name}` is {kind_of(value)}", name)
 
 
 def with_laws(value: Any, known: Operation) -> Any:
@@ -70,7 +69,7 @@ def with_properties(known: Operation, stated: tuple[Node, ...], evaluate: Evalua
         known = replace(known, laws=_with_law(known, law, evaluate))
         message = next(_contradictions(known.laws), None)
         if message is not None:
-            raise FinchError("type", f"the laws of `{known.name}` contradict: {message}", law.span)
+            raise _error(f"the laws of `{known.name}` contradict: {message}", law)
     return known
 
 
@@ -135,12 +134,11 @@ def _with_law(known: Operation, law: Node, evaluate: Evaluate) -> Laws:
         at = _argument(args[1], count, evaluate) if len(args) > 1 else None
         return replace(laws, distributes=(*laws.distributes, (node, at)))
     forms = *PROPERTIES, "identity(0)", "annihilator(0, 1)", "distributes(g)", "inverse(h)"
-    hint = f"there are {', '.join(forms)}"
-    raise FinchError("type", "this is no property of a function", law.span, hint)
+    raise _error("this is no property of a function", law, f"there are {', '.join(forms)}")
 
 
-def _error(message: str, node: Node) -> FinchError:
-    return FinchError("type", message, node.span)
+def _error(message: str, node: Node, hint: str | None = None) -> FinchError:
+    return FinchError("type", message, node.span, hint)
 
 
 def _literal(value: Any, node: Node) -> Literal:
@@ -203,7 +201,7 @@ def patterns(known: Operation, call: Call) -> tuple[str, ...]:
     names = dict.fromkeys(p.name for p in call.args if isinstance(p, Variable))
     if len(names) == len(call.args):
         hint = f"write a number in the place of an argument, as in `@case {known.name}(x, 0) = x`"
-        raise FinchError("type", "a case is about an argument that is known", call.span, hint)
+        raise _error("a case is about an argument that is known", call, hint)
     return tuple(names)
 
 
@@ -228,9 +226,8 @@ def with_region(known: Operation, call: Call, region: Node) -> Operation:
                 pass
             case Variable(name):
                 hint = f"the arguments are {', '.join(names)}"
-                raise FinchError("type", f"`{name}` names no argument", node.span, hint)
+                raise _error(f"`{name}` names no argument", node, hint)
             case _:
                 hint = "as in `@iterate f(x, y) = x | y`"
-                message = "a region is made of arguments by `|`, `&` and `~`"
-                raise FinchError("type", message, node.span, hint)
+                raise _error("a region is made of arguments by `|`, `&` and `~`", node, hint)
     return replace(known, laws=replace(known.laws, region=(tuple(map(Variable, names)), region)))

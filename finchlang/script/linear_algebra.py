@@ -57,7 +57,7 @@ def _numbers(value: Any, name: str) -> np.ndarray:
 
 def _over(name: str, count: int = 1, to: Callable[..., Any] = _numbers) -> Any:
     """Adds a function of a namespace of the array API and `count` arrays of it: of NumPy and values of
-    scripts, which `to` makes arrays; `array_functions.py` has it of lazy arrays."""
+    scripts, which `to` makes arrays; `array_expressions.py` has it of lazy arrays."""
 
     def add(function: Callable[..., Any]) -> None:
         def of_numpy(*args: Any, **keywords: Any) -> Any:

@@ -148,9 +148,8 @@ def _added(letter: str, value: Any, values: dict[str, Any]) -> Node:
 
 
 def _setting(name: str, value: Any, place: int, values: dict[str, Any]) -> Node:
-    if isinstance(value, FinchRange) and all(
-        type(n) is int for n in (value.start, value.stop, value.step)
-    ):
+    ends = [value.start, value.stop, value.step] if isinstance(value, FinchRange) else [None]
+    if all(type(n) is int for n in ends):
         step = None if value.step == 1 else Literal(value.step)
         return Extent(_added("n", value.start, values), _added("n", value.stop, values), step)
     if type(value) is not int and not (type(value) is bool and (name, place) == ("split", 2)):

@@ -114,9 +114,8 @@ def set_subscript(target: Any, indices: list[Any], value: Any, spreads: bool = F
         what = f"the entries of {kind_of(target)} cannot be set"
         raise FinchError("type", what, hint=ways.get(type(target)))
     if isinstance(target, TensorView):
-        hint = (
-            "a kernel writes through it: `@finch V[1] = 2`; or make a tensor of it: `V = copy(V)`"
-        )
+        hint = "a kernel writes through it: `@finch V[1] = 2`"
+        hint = f"{hint}; or make a tensor of it: `V = copy(V)`"
         raise FinchError("type", "the entries of a view cannot be set one by one", hint=hint)
     target = as_tensor(target) if is_scipy(target) else target
     indices = _spread_tuple(indices)

@@ -34,9 +34,9 @@ Run = Callable[..., Any]
 
 def lazily() -> Any:
     """The module of expressions with lazy arrays, which is imported where the first of these is met."""
-    from finchlang.script import array_expressions
+    from finchlang.script import array_expressions as table
 
-    return array_expressions
+    return table
 
 
 def takes(name: str, args: list[Any]) -> bool:
@@ -87,11 +87,9 @@ def combined(name: str, args: list[Any]) -> Any:
             case ("*", [_, _]) | ("/", [True, False]):
                 return _as_row(_by_elements(name, args), any(map(lazy.is_row, args)))
             case "/", [True, True] if len(args[1].shape) == 2:
-                message = "matrices are not divided by each other"
-                hint = (
-                    "`A * inv(B)` solves, `B \\ A` does from the left; by elements it is `A ./ B`"
-                )
-                raise FinchError("type", message, hint=hint)
+                hint = "`A * inv(B)` solves, `B \\ A` does from the left"
+                hint = f"{hint}; by elements it is `A ./ B`"
+                raise FinchError("type", "matrices are not divided by each other", hint=hint)
             case "^", [True, False]:
                 return _power(args[0], data.whole(args[1], "the power of a matrix"))
             case _, [False, False]:

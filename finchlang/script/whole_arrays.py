@@ -1,5 +1,5 @@
 """Functions of whole arrays for NumPy's arrays, vectors and other values with entries: reductions, also
-along dimensions, and what goes along one. For tensors they are lazy (`array_functions.py`)."""
+along dimensions, and what goes along one. For tensors they are lazy (`array_expressions.py`)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from finchlang.script import containers, values as data
 from finchlang.script.lazy_values import Pending
 from finchlang.script.shape_functions import FUNCTIONS as SHAPES
 from finchlang.script.show import kind_of
-from finchlang.syntax import nodes as ast
 from finchlang.syntax.types import Int64, type_of_dtype, type_of_value
 from finchlang.tensors.array_base import size_text
 from finchlang.text.meant import COMPARED
@@ -147,7 +146,7 @@ def _reduction(name: str, total: Callable[..., Any], operator: Any = None) -> No
 
     def reduced(call: Call, *args: Any, dims: Any = None) -> Any:
         function, value = containers.with_function(name, "an array", args)
-        if dims is not None and not isinstance(dims, ast.Colon):
+        if dims is not None:
             array = grid(call.by_elements(*function, value) if function else value)
             axes = containers.axes_of(array, dims) or ()
             if math.prod([array.shape[axis] for axis in axes]) >= _LEAST.get(name, 0):
@@ -253,7 +252,7 @@ def _reduced(call: Call, function: Any, value: Any, *, dims: Any = None, init: A
         name = total.args[0]
         if value.dtype in _OWN if value.size else name in ("sum", "prod"):
             return FUNCTIONS[name].function(call, value, dims=dims)
-    if dims is None or isinstance(dims, ast.Colon):
+    if dims is None:
         return _folded(call, function, list(data.entries(value)), init, "reduce")
     array = grid(value)
     axes = containers.axes_of(array, dims) or ()
