@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from finchlang.native.compiler import compile_plainly
 from finchlang.testing.apart import Limit
 
 
@@ -34,15 +35,20 @@ class Ended:
         return not self.fault
 
 
-def in_child(work: Callable[[Callable[[str], None]], None], seconds: float = 60.0) -> Ended:
+def in_child(
+    work: Callable[[Callable[[str], None]], None], seconds: float = 60.0, is_plain: bool = False
+) -> Ended:
     """Do `work(report)` in a child, which is killed when it has used the processor for `seconds`, or has
-    not used it for so long; each text that it reports is known here even if it dies right after."""
+    not used it for so long; each text that it reports is known here even if it dies right after. Its code
+    `is_plain` if LLVM's passes are left out."""
     sys.stdout.flush()
     sys.stderr.flush()
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
         os.close(reading)
+        if is_plain:
+            compile_plainly()
         _work(work, writing)
     os.close(writing)
     said, hung = _listen(reading, child, seconds)
