@@ -22,7 +22,7 @@ from finchlang.array.products import matmul, tensordot, vecdot
 from finchlang.array.promotion import normalized_axes
 from finchlang.array.reshaping import expand_dims, matrix_transpose, ravel
 from finchlang.tensors.adopt import is_scipy
-from finchlang.tensors.array_base import ArrayMethods
+from finchlang.tensors.array_base import ArrayMethods, size_text
 
 __all__ = ["cholesky", "cross", "det", "diagonal", "eigh", "eigvalsh", "inv", "matmul"]
 __all__ += ["matrix_norm", "matrix_power", "matrix_rank", "matrix_transpose", "multi_dot", "norm"]
@@ -99,13 +99,15 @@ def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Array:
 def matrix_power(x: Any, n: int, /) -> Array:
     """The product of `n` times the square matrix `x`; of the inverse of a dense one if `n` is negative.
     Raises ValueError if it is not square."""
-    *others, rows, columns = as_expression(x).shape
-    if rows != columns:
-        raise ValueError(f"only a square matrix has powers, not one of {rows} x {columns}")
+    shape = as_expression(x).shape
+    if len(shape) < 2 or shape[-1] != shape[-2]:
+        raise ValueError(
+            f"only a square matrix has powers, not an array of size {size_text(shape)}"
+        )
     factor, times = inv(x) if n < 0 else asarray(x), index(n) if n > 0 else -index(n)
     if not times:
         ones = elementwise.multiply(factor, 0) + 1
-        return elementwise.multiply(ones, eye(rows, dtype=factor.dtype))
+        return elementwise.multiply(ones, eye(shape[-1], dtype=factor.dtype))
     return reduce(matmul, [factor] * times)
 
 

@@ -377,4 +377,4 @@ def item(x: Any, *place: Any) -> Any:
     if len(place) == 1:
         x = x if isinstance(place[0], tuple) else namespace.ravel(x)
         (place,) = place
-    return _number(x if place == () else x[place]).item()
+    return _number(x if isinstance(place, tuple) and not place else x[place]).item()

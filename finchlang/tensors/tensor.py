@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterable, Sequence
+from operator import index
 from typing import Any, Self, overload
 
 import numpy as np
@@ -379,10 +380,15 @@ class SwizzledTensor(array_base.TensorBase):
     mode p + 1 of `body`, counted from 1. `SwizzledTensor(body, (2, 1))` is a matrix stored by rows.
     Raises FinchError "dimension" if it is no permutation, "type" if `body` is not a Tensor."""
 
-    def __init__(self, body: Tensor, permutation: tuple[int, ...]):
+    def __init__(self, body: Tensor, permutation: Iterable[int]):
         if not isinstance(body, Tensor):
             what = f"the modes of a {type(body).__name__}"
             raise FinchError("type", f"{what} have no order to change")
+        try:
+            permutation = tuple(map(index, permutation))
+        except TypeError:
+            what = f"a permutation has numbers of modes, {foreign(permutation)} does not"
+            raise FinchError("type", what) from None
         if sorted(permutation) != [*modes_of(body.format)]:
             raise FinchError("dimension", f"{permutation} does not permute {body.order} modes")
         self.body, self.permutation = body, permutation
