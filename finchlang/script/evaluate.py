@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
 from pathlib import Path
+from threading import get_ident
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from finchlang.base.paths import read_script
 from finchlang.calls.environment import OUTERMOST, Environment, Scope, assigned_names
 from finchlang.calls.runner import Runner
 from finchlang.script import functions, law_declarations, values as data
-from finchlang.script.evaluate_calls import CALL_DEPTH, Calls
+from finchlang.script.evaluate_calls import CALL_DEPTH, RUNNING, Calls
 from finchlang.script.evaluate_expressions import Closure, Leave, RunKernel, named, placed
 from finchlang.script.show import show, text
 from finchlang.script.staged_loops import OVER, StagedLoop, StagedLoops, collecting, count_of
@@ -59,8 +60,13 @@ class Evaluator(Calls):
 
     @np.errstate(all="ignore")  # numbers overflow without warning, as in kernels
     def _outermost(self, run: Callable[..., Any], span: Span | None, *args: Any) -> Any:
-        self.depth = 0
+        thread, before = get_ident(), self.depth
+        outer = RUNNING.get(thread)
         try:
+            RUNNING[thread] = self
+            self.depth = 0 if outer is None else outer.depth + CALL_DEPTH // 100
+            if self.depth > CALL_DEPTH:
+                raise FinchError("resource", "scripts go on to run each other")
             with EnoughFrames():
                 return run(*args)
         except Leave as leave:
@@ -73,6 +79,8 @@ class Evaluator(Calls):
             raise FinchError("resource", "there is no memory for this", span) from None
         except KeyboardInterrupt:
             raise FinchError("interrupted", "stopped", span) from None
+        finally:
+            self.depth, RUNNING[thread] = before, outer
 
     def value_of(self, node: ast.Node, environment: Environment) -> Any:
         """The value of a node in an environment."""

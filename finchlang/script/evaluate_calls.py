@@ -23,6 +23,11 @@ from finchlang.wrappers.masks import MaskValue
 
 #: calls of a script's functions may nest so deeply
 CALL_DEPTH = 5_000
+#: as so many calls counts one of a built-in function that calls them: Python's own stack, which is that of
+#: the process, goes through C there
+BUILT_IN = 2
+#: what runs a script in a thread: a function of Python that it calls, as its output, may run another
+RUNNING: dict[int, Any] = {}
 
 
 class Caller(NamedTuple):
@@ -215,6 +220,8 @@ class Calls(Expressions):
         span: Span | None,
         keeps: bool = False,
     ) -> Any:
+        calls = BUILT_IN if function.calls else 0
+        self.depth += calls
         try:
             if function.is_lazy and any(map(is_lazy, args)):
                 if keywords.keys() - {"dims", "init"}:
@@ -234,6 +241,8 @@ class Calls(Expressions):
         except functions.PYTHON_FAULTS as error:
             functions.check_call(function, args, keywords)
             raise functions.fault(error, f"`{function.usage}`", span) from None
+        finally:
+            self.depth -= calls
 
     def enter(
         self,

@@ -174,6 +174,9 @@ def test_the_session_goes_on_after_errors() -> None:
     assert session["y"].tolist() == [1.0, 1.0] and session["x"].tolist() == [1.0, 1.0, 1.0]
     session.run("@finch for i = _; y[i] += 1; end")
     assert session["y"].tolist() == [2.0, 2.0]
+    again = Session(output=lambda text: again.run("println(1)"))
+    with pytest.raises(FinchError, match="go on to run each other"):
+        again.run("println(1)")
     with pytest.raises(FinchError, match="no engine"):
         Session(engine="warp")
     with pytest.raises(FinchError, match="no rule that can be left out"):
