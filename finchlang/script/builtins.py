@@ -120,14 +120,19 @@ BUILTINS.add("falses", partial(_of_one_number, "falses", 0, types.Bool))
 
 
 @BUILTINS.add("similar")
-def _similar(value: Any) -> Any:
+def _similar(value: Any, *args: Any) -> Any:
+    type, sizes = make_tensors.type_and_sizes(args)
+    is_typed = type in args
     if isinstance(value, np.ndarray) or not data.is_array(value):
         array = whole_arrays.grid(value)
-        return _full("similar", array.shape, 0, array.dtype)
+        return _full("similar", sizes or array.shape, 0, type.dtype if is_typed else array.dtype)
     tensor = make_tensors.tensor_of(value)
-    if isinstance(tensor, SwizzledTensor):
+    if is_typed:
+        hint = "make one of another format: its fill has the type"
+        raise FinchError("type", "a tensor like another one has its type", hint=hint)
+    if isinstance(tensor, SwizzledTensor) and not sizes:
         return SwizzledTensor(_similar(tensor.body), tensor.permutation)
-    return Tensor(tensor.format, *tensor.shape)
+    return Tensor(tensor.format, *(sizes or tensor.shape))
 
 
 @BUILTINS.add("fill")
