@@ -148,7 +148,9 @@ class Column(Within):
         """The part of the column that is not stored: it reads as fill and cannot be written."""
         if self.body.mode == READ:
             return Run(self.body.level.fill)
-        message = f"{type(self.level).__name__} has no place to write ({{}}, {{}})"
+        half = "i <= j" if isinstance(self.level, UpperTriangular) else "i >= j"
+        name = type(self.level).__name__
+        message = f"{name} has no place to write ({{}}, {{}}), but under `if {half}`"
         return Lookup(lambda host, i: refused(self.body, message, (i, self.j)))
 
 
