@@ -33,6 +33,8 @@ LEAST, MOST, FEW = 1 << 10, 1 << 27, 4
 #: to update a result that is dense, or sparse, out of its order
 NEST, STEP_INSIDE = 2000.0, 0.25
 UPDATE_OUT_OF_ORDER, UPDATE_OF_SPARSE = 1.0, 16.0
+#: a step of a loop that an operand splits into cases takes so many times, and with each other one again
+CASES = 3.0
 #: another plan is taken where it is expected to take at most this part of the steps: costs are estimates
 GAIN = 0.8
 #: an array expression of more nodes that is used twice is stored: storing a dense one and reading it again

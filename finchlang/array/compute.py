@@ -89,10 +89,11 @@ class _Nodes:
 
 def _magnitudes(nodes: list[Expression]) -> list[int]:
     """Sizes, and numbers of entries of operands, rounded to powers of 2, where plans are made again: index
-    types hold all numbers below one."""
+    types hold all numbers below one. And which arrays are joined at the same places."""
     found = [size.bit_length() for node in nodes for size in node.shape]
     counts = [int(entries_of(node.value)) for node in nodes if isinstance(node, Leaf)]
-    return found + [count.bit_length() for count in counts]
+    joined = [node.numbers for node in nodes if node.joined is not None]
+    return found + [count.bit_length() for count in counts] + list(map(joined.index, joined))
 
 
 def _program(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import accumulate
 from typing import Any
 
@@ -13,10 +13,11 @@ from finchlang.algebra.index_map import HalfIndex, Wrapped, moved, value
 from finchlang.algebra.program_context import ONE
 from finchlang.array import expression as lazy, reshaping
 from finchlang.array.compute import todense
-from finchlang.array.elementwise import number
+from finchlang.array.elementwise import named, number
 from finchlang.array.expression import Array, plain
-from finchlang.array.indexing import LISTED, IndexedPart, along, take
+from finchlang.array.indexing import IndexedPart, ModeIndex, along, take, windowed
 from finchlang.array.inferred_values import Values, op_node, unknown_values, values_of
+from finchlang.array.logical.form import Factor
 from finchlang.array.operands import as_expression, operands
 from finchlang.array.plan import loops_of
 from finchlang.array.products import tensordot
@@ -33,17 +34,29 @@ class Concat(lazy.Expression):
     """Arrays one after the other along an axis. `numbers` are the offsets of the parts, then the total
     size."""
 
-    has_cases = True
+    joined: int
 
     def __init__(self, parts: list[lazy.Expression], axis: int):
         sizes = [part.shape[axis] for part in parts]
-        self.axis, self.numbers = axis, (0, *accumulate(sizes))
+        self.joined, self.numbers = axis, (0, *accumulate(sizes))
         first = parts[0].shape
         self.shape = (*first[:axis], self.numbers[-1], *first[axis + 1 :])
         self.args, self.values, self.static = (*parts,), _values_of_parts(parts), (Concat, axis)
 
+    def piece(self, k: int, factor: Factor, label: int, own: int, planner: Any) -> Factor:
+        """What a factor has along a label where the k-th array is, at a label of its own."""
+        (node, labels), part = factor, self.args[k]
+        at = [mode for mode, one in enumerate(labels) if one == label]
+        if isinstance(node, Concat) and node.numbers == self.numbers and at == [node.joined]:
+            node = node.args[k]
+        else:
+            size = part.shape[self.joined]
+            window = ModeIndex(1, ((k, 1), (k + 1, 0)), size, (part, self.joined))
+            node = windowed(node, [window if n == label else None for n in labels], self, planner)
+        return Factor(node, tuple([own if n == label else n for n in labels]))
+
     def lower(self, to: Any, indices: tuple[Node, ...]) -> Node:
-        index, last = indices[self.axis], len(self.args) - 1
+        index, last = indices[self.joined], len(self.args) - 1
         if len(loops_of(index)) > 1 or isinstance(_first(index), HalfIndex):
             # where several loops go over the axis, or a part of one, cases would multiply: it is stored
             return super().lower(to, indices)
@@ -53,10 +66,11 @@ class Concat(lazy.Expression):
         found: Node = plain(self.values.fill)
         for k in reversed(range(last + 1)):
             part = self.args[k]
-            if _is_listed(part):
+            read = [n for n in lazy.nodes_of(part, lazy.Reduce) if isinstance(n, IndexedPart)]
+            if any([len(node.args) > 1 for node in read]):  # listed coordinates must not be missing
                 to.tensor(part)
             own = _beyond(index, to.number(self, k) if k else Literal(0), total)
-            element = to.value(part, (*indices[: self.axis], own, *indices[self.axis + 1 :]))
+            element = to.value(part, (*indices[: self.joined], own, *indices[self.joined + 1 :]))
             if k < last:
                 is_here = call("<=", place, plus(to.number(self, k + 1), shift, -1))
                 element = call("ifelse", is_here, element, found)
@@ -71,12 +85,6 @@ def _values_of_parts(parts: list[lazy.Expression]) -> Values:
     if fills and fills.count(fills[0]) == len(fills):
         return values_of(fills[0], True)
     return unknown_values(parts[0].values.type)
-
-
-def _is_listed(part: lazy.Expression) -> bool:
-    """Whether an operand is read at listed coordinates, which must not be missing: it is stored first."""
-    nodes = lazy.nodes_of(part, lazy.Reduce)
-    return any(isinstance(node, IndexedPart) and LISTED in node.kinds for node in nodes)
 
 
 def _beyond(index: Node, shift: Node, size: Node) -> Node:
@@ -160,26 +168,22 @@ class Triangle(lazy.Expression):
         return Call(op_node(self.op), (value(column), shifted))
 
 
-def _within(op: str, x: Any, k: int) -> Array:
-    arg = as_expression(x)
-    if len(arg.shape) < 2:
-        raise ValueError("a triangle is of an array of at least two dimensions")
-    rows, columns = arg.shape[-2:]
-    # a k beyond the array makes no difference, and a coordinate plus k must not overflow
-    k = max(-rows, min(integer(k, "a diagonal"), columns))
-    return Array(lazy.apply("ifelse", Triangle(op, arg.shape, k), arg, number(0, arg)))
+def _within(name: str, op: str, where: str) -> Callable[..., Array]:
+    def function(x: Any, /, k: int = 0) -> Array:
+        arg = as_expression(x)
+        if len(arg.shape) < 2:
+            raise ValueError("a triangle is of an array of at least two dimensions")
+        rows, columns = arg.shape[-2:]
+        # a k beyond the array makes no difference, and a coordinate plus k must not overflow
+        k = max(-rows, min(integer(k, "a diagonal"), columns))
+        return Array(lazy.apply("ifelse", Triangle(op, arg.shape, k), arg, number(0, arg)))
+
+    doc = f"""The elements on and {where} the k-th diagonal (above the main one if positive) of the last
+    two axes, else 0. Raises ValueError for fewer than two dimensions."""
+    return named(function, name, doc)
 
 
-def tril(x: Any, /, k: int = 0) -> Array:
-    """The elements on and below the k-th diagonal (above the main one if positive) of the last two axes,
-    else 0. Raises ValueError for fewer than two dimensions."""
-    return _within("<=", x, k)
-
-
-def triu(x: Any, /, k: int = 0) -> Array:
-    """The elements on and above the k-th diagonal (above the main one if positive) of the last two axes,
-    else 0. Raises ValueError for fewer than two dimensions."""
-    return _within(">=", x, k)
+tril, triu = _within("tril", "<=", "below"), _within("triu", ">=", "above")
 
 
 def stack(arrays: Any, /, axis: int = 0) -> Array:
@@ -200,27 +204,24 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple[Array, ...]:
     return tuple([along(x, {at: k}) for k in range(arg.shape[at])])
 
 
-def vstack(arrays: Any, /) -> Array:
-    """Arrays joined along the first axis; vectors are rows."""
-    return concat([_of_order(x, 2) for x in _each(arrays, "vstack")], axis=0)
+def _stacking(name: str, order: int, more: int, axis: int, doc: str) -> Callable[[Any], Array]:
+    """A function that joins arrays along an axis, which have this order at least by new axes in front, and
+    the order `more` by one at the end."""
+
+    def function(arrays: Any, /) -> Array:
+        found = [_of_order(x, order) for x in _each(arrays, name)]
+        found = [reshaping.expand_dims(x, axis=x.ndim) if x.ndim < more else x for x in found]
+        return concat(found, axis=min(axis, max([x.ndim for x in found]) - 1))
+
+    return named(function, name, doc)
 
 
-def hstack(arrays: Any, /) -> Array:
-    """Arrays joined along the second axis; vectors along their only one."""
-    found = [_of_order(x, 1) for x in _each(arrays, "hstack")]
-    return concat(found, axis=min(1, max([x.ndim for x in found]) - 1))
-
-
-def dstack(arrays: Any, /) -> Array:
-    """Arrays joined along the third axis; matrices and vectors get new axes."""
-    found = [_of_order(x, 2) for x in _each(arrays, "dstack")]
-    return concat([reshaping.expand_dims(x, axis=2) if x.ndim == 2 else x for x in found], axis=2)
-
-
-def column_stack(arrays: Any, /) -> Array:
-    """Matrices joined along the second axis; vectors are columns."""
-    found = [_of_order(x, 1) for x in _each(arrays, "column_stack")]
-    return concat([reshaping.expand_dims(x, axis=1) if x.ndim == 1 else x for x in found], axis=1)
+vstack = _stacking("vstack", 2, 2, 0, "Arrays joined along the first axis; vectors are rows.")
+hstack = _stacking("hstack", 1, 1, 1, "Arrays joined along the second axis; vectors along theirs.")
+dstack = _stacking("dstack", 2, 3, 2, "Arrays joined along the third axis; others get new axes.")
+column_stack = _stacking(
+    "column_stack", 1, 2, 1, "Matrices joined along the second axis; vectors are columns."
+)
 
 
 def _of_order(x: Any, order: int) -> Array:

@@ -28,7 +28,7 @@ class OperandEntries:
     """How an operand is stored: the set of its indices, the expected number of its entries, whether all
     else does nothing (`is_sparse`), its indices as they are stored, the outermost first, empty for one that
     can be made in any order, and which of them have all places (`dense`). One that `is_fixed` cannot be
-    copied: in another order it is searched at all places."""
+    copied: in another order it is searched at all places. Over indices of `cases` it splits loops."""
 
     mask: int
     entries: float
@@ -36,6 +36,7 @@ class OperandEntries:
     order: tuple[int, ...] = ()
     dense: int = 0
     is_fixed: bool = False
+    cases: int = 0
     #: the indices stored outside each of them
     outside: dict[int, int] = field(default_factory=dict)
     known: dict[int, float] = field(default_factory=dict)
@@ -90,6 +91,7 @@ class Counts:
             self.every |= operand.mask
         self.sparse = [o for k, o in enumerate(operands) if o.is_sparse and k not in followed]
         self.ordered = [o for o in self.sparse if len(o.order) > 1]
+        self.split = [o.cases for o in operands if o.cases]
         self.weighed = 0  # loops
         self._reached: dict[int, float] = {}
         self.updates = self.reached(self.every)
@@ -189,7 +191,7 @@ class Counts:
             total = rate * self.places(bit)
         else:
             total = steps
-        total *= self.reached(outer)
+        total *= self.reached(outer) * costs.CASES ** sum([k >> index & 1 for k in self.split])
         for operand in self.ordered:
             if operand.is_left(outer, index):
                 total += costs.COPY * operand.entries

@@ -46,12 +46,8 @@ def asarray(
     is False and a copy is needed."""
     node = expression_of(obj)
     is_given = format is not None or fill_value is not None
-    if copy is False and (
-        is_given
-        or node is None
-        or type(node) is NumberOperand
-        or (dtype is not None and type_of(dtype) != node.values.type)
-    ):
+    is_cast = dtype is not None and node is not None and type_of(dtype) != node.values.type
+    if copy is False and (is_given or is_cast or node is None or type(node) is NumberOperand):
         raise ValueError("this is taken by a copy only; leave `copy` out to allow one")
     if node is None:
         node = as_expression(np.asarray(obj, None if dtype is None else type_of(dtype).dtype))

@@ -23,10 +23,10 @@ from finchlang.tensors.array_base import ArrayMethods
 
 class Expression:
     """A node with its `shape`, `values` and `args`. `static` is all that its program depends on, `numbers`
-    are what the program gets at each call (as it does sizes). A node that `has_cases` splits the loops
-    it is read in: if used twice it is stored, since cases would multiply."""
+    are what the program gets at each call (as it does sizes). A node of several `joined` along an axis
+    splits the loops it is read in: if used twice it is stored, since cases would multiply."""
 
-    has_cases = False
+    joined: int | None = None
     shape: tuple[int, ...]
     values: inferred_values.Values
     args: tuple[Expression, ...]

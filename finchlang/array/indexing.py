@@ -4,20 +4,20 @@ makes another array; and the coordinates of the least and the greatest elements.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from functools import reduce
-from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from finchlang.algebra.index_arithmetic import plus
 from finchlang.algebra.index_map import Wrapped, value
 from finchlang.algebra.program_context import ONE
 from finchlang.array import expression as lazy
 from finchlang.array.compute import compute, dense_array, todense
 from finchlang.array.creation import asarray
-from finchlang.array.elementwise import astype, bitwise_and, where
+from finchlang.array.elementwise import astype, bitwise_and, named, where
 from finchlang.array.inferred_values import unknown_values
 from finchlang.array.operands import as_expression, operands
 from finchlang.array.plan import levels_at
@@ -33,80 +33,114 @@ from finchlang.tensors.tensor import SwizzledTensor, Tensor
 __all__ = ["argmax", "argmin", "flip", "take"]
 
 NOT_CHANGED = "arrays are not changed in place: `where` makes others"
-ALL, AT, WINDOW, SLICE, LISTED, TAKEN = "all", "at", "window", "slice", "listed", "taken"
+ALL, AT, SLICE, LISTED, TAKEN = "all", "at", "slice", "listed", "taken"
+
+
+class ModeIndex(NamedTuple):
+    """How a mode is indexed: AT a coordinate, by a list, or by a slice, whose `kind` is its step. Its
+    bounds, from 1, are numbers of the part, by their places, with what is added; `size` is that of a
+    slice, and comes from a mode of a node."""
+
+    kind: Any
+    bounds: tuple[tuple[int, int], ...]
+    size: int
+    origin: Any = None
+
+
+#: of each mode; None for one that stays whole
+Windows = Sequence[ModeIndex | None]
 
 
 class IndexedPart(lazy.Expression):
-    """A part of the first argument. For each of its modes, `kinds` is how it is indexed, `(SLICE, step)`
-    for a slice with a step, and `places` which mode of the result it becomes, None for an integer. The
-    other arguments are the lists of coordinates, in order of modes. `numbers` are the coordinates of
-    integers, and the first and last ones of slices, from 1."""
+    """A part of the first argument. For each of its modes, `windows` says how it is indexed, and `places`
+    which mode of the result it becomes, None for an integer. The other arguments are the lists of
+    coordinates, in order of modes."""
 
     def __init__(
         self,
         args: tuple[lazy.Expression, ...],
-        kinds: tuple[Any, ...],
+        windows: Windows,
         places: tuple[int | None, ...],
         numbers: tuple[int, ...],
         shape: tuple[int, ...],
     ):
-        self.args, self.kinds, self.places, self.numbers = args, kinds, places, numbers
+        self.args, self.windows, self.places, self.numbers = args, windows, places, numbers
         self.shape, self.values = shape, args[0].values
-        self.static = IndexedPart, kinds, places, len(shape)
+        self.static = IndexedPart, tuple([w and w[:2] for w in windows]), places, len(shape)
 
     def inwards(self, planner: Any) -> lazy.Expression:
-        """Of slices and integers: lists may take an element again and again."""
-        kinds = [kind for kind in self.kinds if kind not in (ALL, AT, WINDOW)]
-        is_moved = all([kind[0] == SLICE and kind[1] > 0 for kind in kinds])
-        return self._inside(self.args[0], planner) if is_moved else self
-
-    def _inside(self, arg: lazy.Expression, planner: Any) -> lazy.Expression:
-        """The part of an argument of this shape, taken inside of reductions that are for it alone."""
-        if not planner.is_whole(arg) and planner.has_sum(arg):
-            if isinstance(arg, lazy.Map):
-                new = copy(arg)
-                parts = [self._inside(part, planner) if part.shape else part for part in arg.args]
-                new.args, new.shape = tuple(parts), self.shape
-                return new
-            if isinstance(arg, lazy.Reduce) and not planner.has_sum(arg.args[0]):
-                found = self._reduced(arg, planner)
-                if found.values is arg.values:
-                    return found
-        if arg is self.args[0]:
+        """The part taken inside of reductions that are for it alone; of slices and integers, since lists
+        may take an element again and again."""
+        (arg, *lists), pairs = self.args, zip(self.windows, self.places, strict=True)
+        windows = [window and window._replace(origin=(self, place)) for window, place in pairs]
+        if lists or any([w is not None and w.kind != AT and w.kind < 0 for w in windows]):
             return self
-        part = copy(self)
-        part.args, part.values = (arg,), arg.values
-        planner.sources[planner.number(part)] = planner.source(self)
-        return part
+        found = self._inside(arg, windows, planner)
+        if isinstance(found, IndexedPart) and found.args == self.args:
+            return self
+        own = tuple([place for place in self.places if place is not None])
+        if own == tuple(range(len(self.shape))):
+            return found
+        return lazy.View(found, own, self.shape, planner.places_of(self))
 
-    def _reduced(self, arg: lazy.Reduce, planner: Any) -> lazy.Expression:
-        """The part of a reduction as the reduction of a part, with the reduced modes at its end."""
-        (inner,), axes, order = arg.args, arg.axes, len(self.shape)
-        own, more = iter(zip(self.kinds, self.places, strict=True)), count(order)
-        modes = [(ALL, next(more)) if k in axes else next(own) for k in range(len(inner.shape))]
-        kinds, places = zip(*modes, strict=True)
-        shape = (*self.shape, *[inner.shape[k] for k in axes])
-        part = IndexedPart((inner,), kinds, places, self.numbers, shape)
-        given = [(self, k) for k in range(order)] + [(inner, k) for k in axes]
-        part.origins = [planner.place(node, k) for node, k in given]
-        planner.sources[planner.number(part)] = planner.source(self)
-        return lazy.Reduce(arg.op, part, tuple(range(order, len(shape))))
+    def _inside(self, node: lazy.Expression, windows: Windows, planner: Any) -> lazy.Expression:
+        """The part of a node, taken inside of reductions that are for it alone."""
+        part = windowed(node, windows, self, planner)
+        if part is node or planner.is_whole(node):
+            return part
+        if isinstance(node, lazy.Map):
+            args = [self._inside(arg, windows, planner) if arg.shape else arg for arg in node.args]
+            new = copy(node)
+            new.args, new.shape = tuple(args), part.shape
+            return new
+        if isinstance(node, lazy.Reduce):
+            rest = iter(windows)
+            own = [None if k in node.axes else next(rest) for k in range(len(node.args[0].shape))]
+            arg, kept = self._inside(node.args[0], own, planner), kept_modes(own)
+            found = lazy.Reduce(node.op, arg, tuple([kept.index(k) for k in node.axes]))
+            return found if found.values is node.values else part
+        if type(node) is lazy.View:
+            own = [None if place is None else windows[place] for place in node.places]
+            arg, kept = self._inside(node.args[0], own, planner), kept_modes(windows)
+            places = [p if p is None else kept.index(p) for p in node.places if p in (None, *kept)]
+            return lazy.View(arg, tuple(places), part.shape, part.origins)
+        return part
 
     def lower(self, to: Any, indices: tuple[ast.Node, ...]) -> ast.Node:
         arg, *lists = self.args
-        numbers, others = (to.number(self, k) for k in range(len(self.numbers))), iter(lists)
-        own: list[ast.Node] = []
-        for kind, place in zip(self.kinds, self.places, strict=True):
+        others, own = iter(lists), list[ast.Node]()
+        for window, place in zip(self.windows, self.places, strict=True):
             index = ONE if place is None else indices[place]
-            if kind == AT:
-                index = next(numbers)
-            elif kind == LISTED:
+            if window is not None and window.kind == LISTED:
                 index = to.value(next(others), (index,))
-            elif kind != ALL:
-                step = None if kind == WINDOW else ast.Literal(kind[1])
-                index = Wrapped("window", ast.Extent(next(numbers), next(numbers), step), index)
+            elif window is not None:
+                first, *last = [plus(to.number(self, k), ast.Literal(n)) for k, n in window.bounds]
+                step = None if window.kind == 1 else ast.Literal(window.kind)
+                slices = [Wrapped("window", ast.Extent(first, end, step), index) for end in last]
+                index = slices[0] if slices else first
             own.append(index)
         return to.value(arg, tuple(own))
+
+
+def kept_modes(windows: Windows) -> list[int]:
+    """The modes that are left."""
+    return [k for k, window in enumerate(windows) if window is None or window.kind != AT]
+
+
+def windowed(
+    node: lazy.Expression, windows: Windows, source: lazy.Expression, planner: Any
+) -> lazy.Expression:
+    """The part of a node in windows whose bounds are numbers of a source."""
+    if not any(windows):
+        return node
+    kept = kept_modes(windows)
+    places = tuple([kept.index(k) if k in kept else None for k in range(len(windows))])
+    own = [windows[k] or ModeIndex(1, (), node.shape[k], (node, k)) for k in kept]
+    shape = tuple([window.size for window in own])
+    part = IndexedPart((node,), windows, places, source.numbers, shape)
+    part.origins = [planner.place(*window.origin) for window in own]
+    planner.sources[planner.number(part)] = planner.source(source)
+    return part
 
 
 def getitem(x: Any, key: Any) -> lazy.Array:
@@ -162,17 +196,15 @@ def _parted(arg: lazy.Expression, keys: list[Any]) -> lazy.Expression:
     except ValueError:
         told = ", ".join([str(index.shape) for index in lists])
         raise IndexError(f"lists of indices of shapes {told} do not broadcast") from None
-    return _joined(arg, given, lists, common)
+    return _joined(arg, given, common)
 
 
 def _joined(
-    arg: lazy.Expression,
-    given: list[tuple[Any, Any]],
-    lists: list[np.ndarray],
-    common: tuple[int, ...],
+    arg: lazy.Expression, given: list[tuple[Any, Any]], common: tuple[int, ...]
 ) -> lazy.Expression:
     """The part for indices whose lists broadcast to a `common` shape. Lists of which each has an axis of
     its own (`np.ix_`) are modes of their own, others are one mode that they go through together."""
+    lists = [index for kind, index in given if kind == LISTED]
     numbered = [enumerate(index.shape, len(common) - index.ndim) for index in lists]
     own = [[k for k, n in axes if n != 1] for axes in numbered]
     is_apart = sum(map(len, own)) == len({*sum(own, [])}) and max(map(len, own), default=0) <= 1
@@ -185,7 +217,8 @@ def _joined(
     is_together = bool(marks) and marks[-1] - marks[0] + 1 == len(marks)
     before = given[: marks[0]] if is_together else []
     start = sum([index is not Ellipsis for _, index in before])
-    modes: list[Any] = []  # the kind, place and numbers of each
+    modes: list[Any] = []  # the window and place of each
+    numbers = list[int]()
     turned: list[int] = []  # the modes of slices that go down
     args = [arg]
     shape: list[int] = [*block] if lists and not start else []
@@ -210,16 +243,18 @@ def _joined(
         else:
             (kind, bounds, length), place = index, len(shape)
             shape.append(length)
-            if kind != ALL and kind != WINDOW and kind[1] < 0 and _is_listed(arg, len(modes)):
-                kind, bounds = (WINDOW if kind[1] == -1 else (SLICE, -kind[1])), bounds[::-1]
+            if kind != ALL and kind < 0 and _is_listed(arg, len(modes)):
+                kind, bounds = -kind, bounds[::-1]
                 turned.append(place)
-        modes.append((kind, place, bounds))
+        at = tuple([(len(numbers) + k, 0) for k in range(len(bounds))])
+        window = None if kind == ALL else ModeIndex(kind, at, [1, *shape][-1])
+        modes.append((window, place))
+        numbers += bounds
     shape += block if lists and start and len(shape) == start else []
-    kinds, places = (tuple([mode[k] for mode in modes]) for k in (0, 1))
+    windows, places = (tuple([mode[k] for mode in modes]) for k in (0, 1))
     part = arg
-    if {*kinds} - {ALL}:
-        numbers = tuple([number for *_, bounds in modes for number in bounds])
-        part = IndexedPart(tuple(args), kinds, places, numbers, tuple(shape))
+    if any(windows):
+        part = IndexedPart(tuple(args), windows, places, tuple(numbers), tuple(shape))
     elif places != tuple(range(len(shape))):  # which the planner sees through
         part = lazy.View(arg, places, tuple(shape))
     part = lazy.Reversed(part, tuple(turned)) if turned else part
@@ -255,14 +290,14 @@ def _taken(arg: lazy.Expression, given: list[Any], own: list[list[int]]) -> Any:
 
 
 def _slice(key: slice, size: int) -> tuple[Any, list[int], int]:
-    """The kind of a slice, its first and last coordinates from 1, and its length."""
+    """The step of a slice, or ALL, its first and last coordinates from 1, and its length."""
     start, stop, step = key.indices(size)
     length = len(range(start, stop, step))
     step = step if length > 1 else 1  # steps are in the program: fewer programs
     if (start, step, length) == (0, 1, size):
         return ALL, [], length
     last = start + (length - 1) * step
-    return (WINDOW if step == 1 else (SLICE, step)), [start + 1, last + 1], length
+    return step, [start + 1, last + 1], length
 
 
 def _coordinate(key: Any, size: int, axis: int) -> int:
@@ -425,32 +460,28 @@ class Position(lazy.Expression):
         return ast.call("-", value(indices[self.axis]), ONE)
 
 
-def argmin(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> lazy.Array:
-    """The coordinate, from 0, of the first least element along an axis, or its place in row-major order if
-    no axis is given; NaN counts as least. Raises ValueError for no elements."""
-    return _place("minby", x, axis, keepdims)
+def _place(name: str, op: str, which: str) -> Callable[..., lazy.Array]:
+    def function(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> lazy.Array:
+        arg = as_expression(x)
+        order = len(arg.shape)
+        axes = range(order) if axis is None else (normalized_axis(axis, order),)
+        if not all([arg.shape[k] for k in axes]):
+            raise ValueError(f"{name} of no elements has no value")
+        over = axes
+        if axis is None and isinstance(arg, lazy.Leaf) and arg.values.is_fill:
+            # a run of fills is one step, whatever the order of the modes in storage
+            arg, over = raveled(arg), (0,)
+        _, result = _least(op, arg, over)
+        if arg.values.type.is_float:  # NaN is neither less nor greater than another
+            result = lazy.apply("ifelse", *_least("maxby", lazy.apply("isnan", arg), over), result)
+        return lazy.Array(with_axes(result, tuple(axes), order) if keepdims else result)
+
+    doc = f"""The coordinate, from 0, of the first {which} element along an axis, or its place in row-major
+    order if no axis is given; NaN counts as {which}. Raises ValueError for no elements."""
+    return named(function, name, doc)
 
 
-def argmax(x: Any, /, axis: Any = None, *, keepdims: bool = False) -> lazy.Array:
-    """The coordinate, from 0, of the first greatest element along an axis, or its place in row-major order
-    if no axis is given; NaN counts as greatest. Raises ValueError for no elements."""
-    return _place("maxby", x, axis, keepdims)
-
-
-def _place(op: str, x: Any, axis: Any, keepdims: bool) -> lazy.Array:
-    arg = as_expression(x)
-    order = len(arg.shape)
-    axes = range(order) if axis is None else (normalized_axis(axis, order),)
-    if not all([arg.shape[k] for k in axes]):
-        raise ValueError(f"{'argmin' if op == 'minby' else 'argmax'} of no elements has no value")
-    over = axes
-    if axis is None and isinstance(arg, lazy.Leaf) and arg.values.is_fill:
-        # a run of fills is one step, whatever the order of the modes in storage
-        arg, over = raveled(arg), (0,)
-    _, result = _least(op, arg, over)
-    if arg.values.type.is_float:  # NaN is neither less nor greater than another
-        result = lazy.apply("ifelse", *_least("maxby", lazy.apply("isnan", arg), over), result)
-    return lazy.Array(with_axes(result, tuple(axes), order) if keepdims else result)
+argmin, argmax = _place("argmin", "minby", "least"), _place("argmax", "maxby", "greatest")
 
 
 def _least(

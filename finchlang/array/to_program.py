@@ -149,7 +149,8 @@ class Lowering:
     def name_of(self, node: lazy.Expression) -> str | None:
         """The name of an operand or a number, if the program has it."""
         number = self.planner.source(node)
-        return self.operands.get(number) or self.numbers.get((number, 0))
+        is_number = isinstance(node, lazy.NumberOperand)
+        return self.numbers.get((number, 0)) if is_number else self.operands.get(number)
 
     def number(self, node: lazy.Expression, k: int = 0) -> ast.Variable:
         name = self.numbers.setdefault((self.planner.source(node), k), f"n{len(self.numbers)}")
@@ -221,10 +222,11 @@ class Lowering:
     def reversed(self, node: lazy.Reversed, name: str, indices: Indices) -> list[ast.Node]:
         """The index maps by which a reversed node is written to the tensor of this name."""
         self.shapes[name] = tuple([self.planner.place(node, k) for k in range(len(indices))])
-        down = [ast.Extent(self.size(node, k), ONE, ast.Literal(-1)) for k in node.axes]
-        slices = dict(zip(node.axes, down, strict=True))
-        pairs = [(slices.get(k), index) for k, index in enumerate(indices)]
-        return [index_map.Wrapped("window", part, i) if part else i for part, i in pairs]
+        found = [*indices]
+        for k in node.axes:
+            down = ast.Extent(self.size(node, k), ONE, ast.Literal(-1))
+            found[k] = index_map.Wrapped("window", down, indices[k])
+        return found
 
     def arranged(
         self, value: ast.Node, plan: Plan, read_at: Callable[[ast.Access], Read | None]

@@ -302,7 +302,6 @@ DECIDING = ("algebra", "normalize", "rules", "calls", "array")
 #: where one is asked for by name nevertheless, and why
 BY_NAME = {
     "array.elementwise": "`fld` and `div`, of which NumPy's functions say something else",
-    "array.indexing": "`minby` and `maxby`, which NumPy's argmin and argmax are made of",
     "array.concatenation": "the sign of a triangle, which is its own",
     "calls.substitute": "whether there is a fill to be replaced",
     "rules.derived.joint_cases": "host operations",

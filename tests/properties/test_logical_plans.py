@@ -39,6 +39,8 @@ xp.sum(x, axis=0) ; xp.sum(x, axis=1) ; xp.sum(x) ; xp.sum(x, axis=0, keepdims=T
 xp.mean(x, axis=1, keepdims=True) * y ; x - xp.mean(x, axis=0) ; x / 4 ; 2 * x ; -x
 xp.max(x, axis=0) ; xp.min(xp.max(x, axis=1)) ; x * xp.exp((n @ o) / 64) ; x / (1 + y * y)
 xp.max(xp.minimum(x, y), axis=1) ; xp.min(x[:, :, None] + m[None], axis=1) ; x + 1 ; x[:, None, :] * y
+xp.concat([x, y], axis=1) @ xp.concat([m, m]) ; xp.concat([x, y], axis=1) @ xp.concat([m[1:], m, m[:1]])
+((n @ o) @ x)[1:] ; (xp.exp((n @ o) / 64) @ x)[0, ::2] ; xp.sum(xp.concat([x, y, x], axis=1), axis=1)
 xp.einsum("ij,ik,jl->kl", x, x, x) ; xp.einsum("ij,ij->", x, x) ; xp.astype(x, xp.float64)
 """.replace("\n", " ; ")
     .strip(" ;")

@@ -22,9 +22,7 @@ class Described:
     def __init__(
         self, form: SumProduct, best: PlannedNest, written: PlannedNest, other: PlannedNest | None
     ):
-        self.factors, self.scalars = list(form.factors), list(form.scalars)
-        self.times, self.total, self.other = form.times, form.total, other
-        self.best, self.written = best, written
+        self.form, self.best, self.written, self.other = form, best, written, other
         self.notes, self.letters = list[str](), dict[int, str]()
         #: what it costs multiplied out, if it was
         self.multiplied = 0.0
@@ -50,13 +48,13 @@ class Described:
         parts = []
         for part in nest.parts:
             if isinstance(part, int):
-                expr, labels = self.factors[part]
+                expr, labels = self.form.factors[part]
                 parts.append(self.named(_shown(expr, name_of), labels))
             else:
                 parts.append(f"({self.nest(part, name_of, 't')})")
-        parts += [_shown(scalar, name_of) for scalar, _ in self.scalars if nest is self.best]
-        times = f" {pretty(op_node(self.times))} " if self.times else " "
-        total = f"{pretty(op_node(self.total))} " if self.total else ""
+        parts += [_shown(scalar, name_of) for scalar, _ in self.form.scalars if nest is self.best]
+        times = f" {pretty(op_node(self.form.times))} " if self.form.times else " "
+        total = f"{pretty(op_node(self.form.total))} " if self.form.total else ""
         return f"{self.named(name, nest.kept)} = {total}{times.join(parts)}"
 
     def named(self, name: str, labels: Labels) -> str:

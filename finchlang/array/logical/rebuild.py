@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from copy import copy
+from functools import partial, reduce
 from math import inf, prod
 from typing import Any, Protocol
 
@@ -20,7 +21,7 @@ from finchlang.array.logical.stats import Statistics, annihilates
 from finchlang.operators.operator import Operator
 from finchlang.operators.operator_table import SELECT, operator, referred
 
-#: so many sums are tried multiplied out in a nest: terms may have sums again
+#: so many sums are tried multiplied out in a form: terms may have sums again
 EXPANSIONS = 16
 #: told of a difference that is not multiplied out
 REFUSED = "a difference is not multiplied out, since great terms may cancel: reorder='any' does"
@@ -52,7 +53,7 @@ class LogicalPlanner:
         self.sources: dict[int, int] = {}
         self.number = graph.add
         self.uses = self.uses_in(graph.roots)
-        self.expansions, self.depth, self.is_spent = EXPANSIONS, 0, False
+        self.expansions, self.depth = EXPANSIONS, 0
         self.parts: set[int] = set()  # what is made by nests inside of others
         self.sums: dict[lazy.Expression, bool] = {}
         self.planned: dict[int, lazy.Expression] = {}
@@ -79,7 +80,7 @@ class LogicalPlanner:
         for number in sorted(uses):
             node = self.graph.nodes[number]
             size = 1 + sum([sizes[self.number(arg)] for arg in node.args])
-            size += costs.SHARED * node.has_cases
+            size += costs.SHARED * (node.joined is not None)
             if max(uses[number] > 1, repeated.get(number, 0.0)) * size > costs.SHARED:
                 shared.add(number)
             sizes[number] = 1 if number in shared or isinstance(node, lazy.Reduce) else size
@@ -208,9 +209,9 @@ class LogicalPlanner:
         told = Described(form, best, written, other)
         if division.choices > MOST:
             told.notes.append(f"after {MOST} choices no more divisions are weighed")
-        found, cost = self.built(chosen, form, told, form.scalars)
-        if self.is_spent and not self.depth:
-            self.is_spent = False
+        self.expansions = self.expansions if self.depth else EXPANSIONS
+        found, cost = self.built(chosen, told, form.scalars)
+        if self.expansions < 0 and not self.depth:
             told.notes.append(f"after {EXPANSIONS} sums no more are weighed multiplied out")
         self.costs[self.number(node)] = cost
         told.multiplied = cost if cost < chosen.cost else 0.0
@@ -267,15 +268,11 @@ class LogicalPlanner:
 
     def within(self, node: lazy.Expression, labels: Labels, mask: Factor) -> lazy.Expression:
         """A node with the reductions in it taken only where a mask stores something."""
-        if self.is_whole(node):
+        if self.is_whole(node) or not isinstance(node, (lazy.View, lazy.Map, lazy.Reduce)):
             return node
-        if isinstance(node, lazy.View):
-            own = node.read_at(labels, None)
-            return self.with_args(node, [self.within(node.args[0], own, mask)])
         if isinstance(node, lazy.Reduce):
             return self.sum_within(node, labels, mask)
-        if not isinstance(node, lazy.Map):
-            return node
+        labels = node.read_at(labels, None) if isinstance(node, lazy.View) else labels
         args = [self.within(arg, labels, mask) if arg.shape else arg for arg in node.args]
         return self.with_args(node, args)
 
@@ -305,43 +302,55 @@ class LogicalPlanner:
     # -------------------------------------------------------------------------------- multiplying out
 
     def multiplied_out(
-        self,
-        read: list[Factor],
-        kept: tuple[int, ...],
-        form: SumProduct,
-        scalars: Scalars,
-        told: Described,
+        self, read: list[Factor], kept: tuple[int, ...], told: Described, scalars: Scalars
     ) -> tuple[float, lazy.Expression | None]:
         """The cost of the terms, and the expression, if the best factor of a nest that is a sum is
         multiplied out. What other nests make is no such factor."""
         best, found = inf, None
-        self.expansions = self.expansions if self.depth else EXPANSIONS
-        for k, (expr, labels) in enumerate(read):
-            is_made = self.number(expr) in self.parts
-            if is_made or not isinstance(expr, lazy.Map) or not self.is_sum(expr, form, "any"):
+        for k in range(len(read)):
+            op, terms = self.terms_of(k, read, kept, told)
+            if not terms:
                 continue
+            self.expansions -= 1
+            if self.expansions < 0:
+                break
+            self.is_choice = True
+            self.depth += 1
+            made = [self.assembled(term, kept, told.form, scalars) for term in terms]
+            parts = list(map(self.plan, made))
+            self.depth -= 1
+            cost = sum([self.costs.get(self.number(t), inf) + self.entries(t) for t in made])
+            if cost < best:
+                best, found = cost, reduce(partial(product, op), parts)
+        return best, found
+
+    def terms_of(
+        self, k: int, read: list[Factor], kept: tuple[int, ...], told: Described
+    ) -> tuple[Any, list[list[Factor]]]:
+        """The factors of each term if the k-th one is multiplied out, and the operator between terms: of a
+        sum, and of arrays one after the other along a mode that is reduced."""
+        (expr, labels), form = read[k], told.form
+        if self.number(expr) in self.parts:
+            return None, []
+        if isinstance(expr, lazy.Map) and self.is_sum(expr, form, "any"):
             if not self.is_sum(expr, form):
                 told.notes.append(REFUSED)
-                continue
-            if not self.expansions:
-                self.is_spent = True
-                break
-            self.expansions -= 1
-            self.is_choice = True
+                return None, []
             rest = {n for f in read if f.expr is not expr for n in f.labels} | {*kept, None}
             if not all([term.shape for term in expr.args]) and not rest.issuperset(labels):
-                continue  # a number would lose the label that it is summed over
-            terms: list[lazy.Expression] = []
-            self.depth += 1
-            for term in expr.args:
-                one = Factor(term, labels if term.shape else ())
-                terms.append(self.assembled([*read[:k], one, *read[k + 1 :]], kept, form, scalars))
-            parts = list(map(self.plan, terms))
-            self.depth -= 1
-            cost = sum([self.costs.get(self.number(term), inf) for term in terms])
-            if cost < best:
-                best, found = cost, product(expr.op, *parts)
-        return best, found
+                return None, []  # a number would lose the label that it is summed over
+            ones = [Factor(term, labels if term.shape else ()) for term in expr.args]
+            return expr.op, [[*read[:k], one, *read[k + 1 :]] for one in ones]
+        row = operator(op_node(form.total))
+        if expr.joined is None or self.is_whole(expr) or row is None:
+            return None, []
+        label = labels[expr.joined]
+        if label is None or label in kept or not (row.associative and row.commutative):
+            return None, []
+        own = [form.label(part, expr.joined) for part in expr.args]
+        pieces: Any = expr.piece  # type: ignore[attr-defined]
+        terms = [[pieces(n, f, label, one, self) for f in read] for n, one in enumerate(own)]
+        return form.total, terms
 
     def is_sum(self, expr: lazy.Map, form: SumProduct, reorder: str = "") -> bool:
         """Whether a factor is a sum or a difference that may be multiplied out: of floats only sums without
@@ -356,15 +365,16 @@ class LogicalPlanner:
         return is_plain or not form.type.is_float or (reorder or self.reorder) == "any"
 
     def built(
-        self, nest: PlannedNest, form: SumProduct, told: Described, scalars: Scalars
+        self, nest: PlannedNest, told: Described, scalars: Scalars
     ) -> tuple[lazy.Expression, float]:
         """The node of a nest, multiplied out if that costs less, and its cost."""
         read, made, own, spent = list[Factor](), set[int](), nest.cost, 0.0
+        form = told.form
         for part in nest.parts:
             if isinstance(part, int):
                 read.append(form.factors[part])
                 continue
-            expr, cost = self.built(part, form, told, [])
+            expr, cost = self.built(part, told, [])
             number = self.number(expr)
             self.parts.add(number)
             self.planned[number] = expr
@@ -373,7 +383,7 @@ class LogicalPlanner:
                 own, spent = own - part.cost, spent + cost
                 made.add(number)
         if read:
-            least, terms = self.multiplied_out(read, nest.made, form, scalars, told)
+            least, terms = self.multiplied_out(read, nest.made, told, scalars)
             if terms is not None and least < costs.GAIN * own:
                 return terms, spent + least
         return self.assembled(read, nest.made, form, scalars), spent + own

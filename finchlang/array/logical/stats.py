@@ -55,7 +55,9 @@ class Statistics:
         part = self.part(expr) if is_sparse else 1.0
         order, dense = self.order(expr, labels)
         entries = part * prod([float(sizes[label]) for label in own])
-        return OperandEntries(bits(own), entries, is_sparse, order, dense)
+        split = None if expr.joined is None else labels[expr.joined]
+        cases = 0 if split is None else 1 << split
+        return OperandEntries(bits(own), entries, is_sparse, order, dense, cases=cases)
 
     def part(self, node: lazy.Expression) -> float:
         """The expected part of the places of a node that differ from its fill."""
