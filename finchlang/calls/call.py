@@ -68,13 +68,17 @@ def _check_apart(names: str, written: Argument, other: Argument) -> None:
         raise FinchError("life cycle", message, None, "copy(...) makes a tensor of its own")
 
 
-def taken_over(made: Iterable[tuple[str, Argument, Memory | None]]) -> dict[str, Any]:
-    """Have the arguments of these names take over their new memory. Gives the objects that replace some."""
+def taken_over(
+    names: Sequence[str], given: Sequence[Argument], made: Iterable[tuple[int, Memory | None]]
+) -> dict[str, Any]:
+    """Have arguments, which have these names, take over their new memory, each by its number. Gives the
+    objects that replace some."""
     found = {}
-    for name, given, memory in made:
-        value = given[KIND].commit(given, memory)
-        if value is not given[VALUE]:
-            found[name] = value
+    for at, memory in made:
+        argument = given[at]
+        value = argument[KIND].commit(argument, memory)
+        if value is not argument[VALUE]:
+            found[names[at]] = value
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from finchlang.base.disk_cache import default_cache
 from finchlang.base.errors import FinchError
 from finchlang.base.locks import cached_property
 from finchlang.calls import arguments as args, substitute
-from finchlang.calls.arguments import Argument
+from finchlang.calls.arguments import FORMAT, Argument
 from finchlang.calls.call import (
     Made,
     NativeCall,
@@ -145,7 +145,7 @@ class SpecializedKernel:
 
     def _handed(self, made: Made, arguments: Values) -> dict[str, Any]:
         """Take over the results. Gives the objects that replace arguments."""
-        return taken_over((self.tensors[at], arguments[at], memory) for at, memory in made)
+        return taken_over(self.tensors, arguments, made)
 
     def prepare(self) -> None:
         """Compile the program now."""
@@ -241,18 +241,18 @@ class CallSite:
         """What the names of the kernel are bound to now (None for a value that kernels do not take), and
         their formats, followed by the functions that it calls. Raises FinchError at a name."""
         found: Given = []
-        formats: Formats = []
-        values, is_outermost = environment.values, environment.parent is None
+        names, makers = self._names, args.MAKERS
+        if environment.parent is None:
+            values: Iterable[Any] = map(environment.values.get, names, self._masks)
+        else:
+            pairs, owner = zip(names, self._masks, strict=True), environment.owner
+            values = [owner(name).values.get(name, mask) for name, mask in pairs]
         try:
-            for name, mask in zip(self._names, self._masks, strict=True):
-                if not is_outermost:
-                    values = environment.owner(name).values
-                value = values.get(name, mask)
-                argument = args.MAKERS[type(value)](value)
-                found.append(argument)
-                formats.append(argument and argument[args.FORMAT])
+            for value in values:
+                found.append(makers[type(value)](value))
         except FinchError as error:
-            raise error.at(self.variables[self._names[len(found)]].span) from None
+            raise error.at(self.variables[names[len(found)]].span) from None
+        formats: Formats = [argument and argument[FORMAT] for argument in found]
         for name, node in self.called.items():
             value = environment.owner(name).values.get(name)
             try:
@@ -266,7 +266,7 @@ class CallSite:
             given = found[at]
             if given is not None:
                 found[at] = new = substitute.refilled(given, fill, tensor)
-                formats[at] = new[args.FORMAT]
+                formats[at] = new[FORMAT]
         return found, formats
 
     def through_views(self, formats: Formats) -> tuple[KernelNode, substitute.Places]:

@@ -323,18 +323,20 @@ class Runner:
                 raise FinchError("unknown name", f"{variable.name} is not defined", variable.span)
         declared, stored = set[str](), dict[str, Any]()
         results = self.denote(node.program, bound, functions, declared=declared, stored=stored)
-        written = [at for at, name in enumerate(tensors) if name in results]
-        check_outputs(list(tensors), list(tensors.values()), written)
+        names, given = [*tensors], [*tensors.values()]
+        written = [at for at, name in enumerate(names) if name in results]
+        check_outputs(names, given, written)
         # all of them, before one is changed: a format may refuse its values
-        made: list[tuple[str, Argument, Any]] = []
-        for name, dense in results.items():
-            given = tensors[name]
-            is_made = name in declared or not given[KIND].is_undeclared
-            made.append((name, given, memory_of(dense, given, stored[name]) if is_made else None))
+        made: list[tuple[int, Any]] = []
+        for at in written:
+            name = names[at]
+            is_made = name in declared or not given[at][KIND].is_undeclared
+            memory = memory_of(results[name], given[at], stored[name]) if is_made else None
+            made.append((at, memory))
         try:  # as in `SpecializedKernel.call`
-            environment.bind(taken_over(made))
+            environment.bind(taken_over(names, given, made))
         except BaseException:
-            environment.bind(taken_over(made))
+            environment.bind(taken_over(names, given, made))
             raise
         return yielded(tuple([variable.name for variable in returned]), environment)
 

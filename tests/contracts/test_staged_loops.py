@@ -265,6 +265,11 @@ x, few = {LIST}, Tensor(SparseList(Element(0)), [3])"""
         for tensor, expected in ((y, x + n), (z, x * (x + n)), (w, x + n)):
             assert tensor.to_numpy().tolist() == expected.tolist()
     assert "function f is staged" in session.staged[0]
+    few, entered = session["few"], list[str]()  # functions of Python, without comprehensions
+    sys.setprofile(lambda frame, event, _: entered.append(event + frame.f_code.co_name))
+    f(few, 3)
+    sys.setprofile(None)
+    assert sum(event.startswith("call") and "<" not in event for event in entered) <= 48
 
 
 @pytest.mark.parametrize("name", ["f", "g"])
