@@ -128,12 +128,11 @@ class Outline:
 
     def name_at(self, offset: int) -> Word | None:
         word = self.word_at(offset)
-        return word if word is not None and word.is_name and word.at not in self._labels else None
+        return word if word and word.is_name and word.at not in self._labels else None
 
     def bound_at(self, offset: int) -> tuple[Word | None, Binding | None]:
         word = self.word_at(offset)
-        is_name = word is not None and word.is_name
-        return word, self.meaning(word.text, offset) if word is not None and is_name else None
+        return word, self.meaning(word.text, offset) if word and word.is_name else None
 
     def references(self, word: Word) -> list[Word]:
         """The words that mean the same variable, function or index as this one, in order. Names that

@@ -163,10 +163,6 @@ def _first(w: _Words) -> str:
     return words(part.parts[0]) if part is not None and part.parts else "what comes first"
 
 
-def _nested(w: _Words) -> str:
-    return _joined([a for a in accesses_in(w.before) if is_nested(a)])
-
-
 def _of(kind: Any, pick: Callable[[Any], str], otherwise: str) -> Callable[[_Words], str]:
     """Words for the first node of a kind in the term, or in what is left of it."""
 
@@ -218,7 +214,7 @@ def _change(w: _Words) -> str:
 _MODES = ast.Declare, ast.Freeze, ast.Thaw
 _WORDS: dict[str, Callable[[_Words], str]] = {
     "access": lambda w: _joined(w.accesses[:1]),
-    "accesses": _nested,
+    "accesses": lambda w: _joined([a for a in accesses_in(w.before) if is_nested(a)]),
     "index": _of(ast.Loop, lambda n: f"`{n.index.name}`", "the index"),
     "start": _of(ast.Loop, lambda n: f"`{shown(n.extent.start)}`", "the start"),
     "region": _region,

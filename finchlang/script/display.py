@@ -171,11 +171,7 @@ def save_picture(path: str, value: Any) -> None:
     tensor = as_tensor(value)
     if tensor is None or isinstance(tensor, Scalar) or tensor.order == 0:
         raise FinchError("type", f"{kind_of(value)} is no tensor, and has no picture")
-
-    def write(out: Any) -> None:
-        out.write(png(tensor))
-
-    replace_file(file, path, write)
+    replace_file(file, path, lambda out: out.write(png(tensor)))
 
 
 def png(tensor: Any, pixels: int = PIXELS) -> bytes:

@@ -205,12 +205,8 @@ class Calls(Expressions):
 
     def negated(self, negation: Operator, function: Any) -> data.Builtin:
         """`!f`: the function that is true where `f` is not."""
-        name = f"!{getattr(function, 'name', 'f')}"
-
-        def applied(call: Caller, *args: Any) -> Any:
-            return call(negation, call(function, *args))
-
-        return data.Builtin(name, applied, calls=True)
+        applied = lambda call, *xs: call(negation, call(function, *xs))  # noqa: E731
+        return data.Builtin(f"!{getattr(function, 'name', 'f')}", applied, calls=True)
 
     def apply_builtin(
         self,
