@@ -62,9 +62,8 @@ def told(node: Any) -> Iterator[None]:
 def operand(value: Any) -> Expression:
     """A value of the script as an expression. Raises FinchError "type" for what is no array or number."""
     try:
-        if isinstance(value, (list, data.FinchRange)):
-            value = np.array(list(value))
-        return as_expression(value)
+        is_list = isinstance(value, (list, data.FinchRange))
+        return as_expression(np.asarray(data.as_array(value)) if is_list else value)
     except TypeError:
         raise FinchError("type", f"{kind_of(value)} is no array") from None
 

@@ -100,9 +100,9 @@ BUILTINS.add("time", time.time)
 # ------------------------------------------------------------------------------ tensors and arrays
 
 
-def _full(name: str, sizes: tuple[int, ...], value: Any, dtype: np.dtype | None) -> np.ndarray:
+def _full(name: str, sizes: tuple[int, ...], value: Any, dtype: np.dtype) -> np.ndarray:
     try:
-        return full_aligned(sizes, value, np.array(value).dtype if dtype is None else dtype)
+        return full_aligned(sizes, value, dtype)
     except (MemoryError, OverflowError, ValueError):
         message = f"`{name}`: no memory for an array of size {size_text(sizes)}"
         raise FinchError("resource", message) from None
@@ -141,7 +141,8 @@ def _filled(value: Any, *sizes: Any) -> np.ndarray:
         message = f"an array is filled with a number, not {kind_of(value)}"
         hint = "`fill(v, n)` makes an array, `x .= v` sets each entry of one"
         raise FinchError("type", message, hint=hint)
-    return _full("fill", make_tensors.type_and_sizes(sizes)[1], value, None)
+    dtype = make_tensors.element_type(value).dtype
+    return _full("fill", make_tensors.type_and_sizes(sizes)[1], value, dtype)
 
 
 @BUILTINS.add("randn")

@@ -35,7 +35,7 @@ def _adjoint(value: Any) -> Any:
     if type(value) is RowVector:
         return np.asarray(value)[0]
     if isinstance(value, (list, data.FinchRange)):
-        value = np.array(list(value))
+        value = data.as_array(value)
     if data.is_number(value):
         return value
     if not data.is_array(value) or len(value.shape) not in (1, 2):
@@ -49,7 +49,7 @@ def _adjoint(value: Any) -> Any:
 
 
 def _numbers(value: Any, name: str) -> np.ndarray:
-    found = data.dense(value) if data.is_array(value) else np.array(list(data.entries(value)))
+    found = np.asarray(data.as_array(value))
     if found.dtype.kind not in "biuf":
         raise FinchError("type", f"{name} takes numbers, not {kind_of(value)}")
     return found

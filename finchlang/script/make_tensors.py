@@ -14,7 +14,7 @@ from finchlang.levels.element import Element, typed_literal
 from finchlang.levels.level import Level
 from finchlang.levels.pattern import Pattern
 from finchlang.script.show import kind_of, text
-from finchlang.script.values import Builtins, FinchRange, dense, is_array, is_number, plain, whole
+from finchlang.script.values import Builtins, FinchRange, dense, is_array, is_number, shaped, whole
 from finchlang.syntax.types import Bool, Float64, Type, can_store, type_of_dtype, type_of_value
 from finchlang.tensors.adopt import as_tensor, list_format
 from finchlang.tensors.array_base import LazyTensor, size_text
@@ -93,7 +93,7 @@ def element_type(value: Any) -> Type:
     if isinstance(value, FinchRange):
         return element_type(value.start)
     if found is None and isinstance(value, (list, tuple)) and value and all(map(is_number, value)):
-        found = type_of_dtype(np.array(value).dtype)
+        found = type_of_dtype(shaped([*value]).dtype)
     if found is None:
         hint = "it has one once it has numbers" if type(value) is list and not value else None
         raise FinchError("type", f"{kind_of(value)} has no element type", hint=hint)
@@ -219,7 +219,7 @@ def random_sparse(*args: Any, seed: int | None = None) -> Tensor:
     if type_of_value(density) is None or not 0 <= density <= 1:
         hint = "the sizes come first, and a density last: `fsprand(3, 3, 0.5)`"
         raise FinchError("type", "a density is a number from 0 to 1", hint=hint)
-    stored = math.prod(sizes) * float(plain(density))
+    stored = math.prod(sizes) * float(density)
     check_memory(f"about {stored:.2g} entries", 8 * stored * (len(sizes) + 1))
     format = list_format(Float64, len(sizes))
     empty = Tensor(format, *sizes)  # checks the sizes
@@ -227,7 +227,7 @@ def random_sparse(*args: Any, seed: int | None = None) -> Tensor:
     generator = np.random.default_rng(seed)
     if total >= 1 << 63:
         raise FinchError("dimension", "this many entries cannot be counted")
-    parts = [*_stored_places(generator, total, float(plain(density)))] or [np.empty(0, np.int64)]
+    parts = [*_stored_places(generator, total, float(density))] or [np.empty(0, np.int64)]
     modes = zip(*(np.unravel_index(p, empty.shape, order="F") for p in parts), strict=True)
     values = np.concatenate([generator.random(len(part)) for part in parts])
     return Tensor.from_coo(format, sizes, [*map(np.concatenate, modes)], values)

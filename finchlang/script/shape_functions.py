@@ -10,17 +10,17 @@ import numpy as np
 from finchlang.base.errors import FinchError
 from finchlang.calls.lazy_shape import TensorView, numpy_view
 from finchlang.normalize.shapes.shape_table import OPERATORS
+from finchlang.script import values as data
 from finchlang.script.containers import joined_vectors, split_string
 from finchlang.script.lazy_values import alike
 from finchlang.script.show import kind_of, repeated
-from finchlang.script.values import Builtins, FinchRange, is_array, is_number, shaped, whole
 from finchlang.syntax.nodes import Extent, Literal, Node, Variable, call
 from finchlang.tensors.array_base import size_text
 
 #: the shape operators that have a meaning for strings, too
 _OF_STRINGS: dict[str, Callable[..., Any]] = {
     "split": split_string,
-    "repeat": lambda string, count: repeated(string, whole(count, "how often")),
+    "repeat": lambda string, count: repeated(string, data.whole(count, "how often")),
 }
 #: those of arrays in a row, which take numbers too, with the dimension, counted from 0
 _JOINED = {"vcat": 0, "hcat": 1}
@@ -44,7 +44,8 @@ def shape_function(name: str) -> Callable[..., Any]:
             args = (dims, *args)
         elif dims is not None:
             raise _other(name, "takes no `dims`")
-        if name == "repeat" and len(args) == 2 and is_array(args[0]) and len(args[0].shape) == 1:
+        is_vector = len(args) == 2 and data.is_array(args[0]) and len(args[0].shape) == 1
+        if name == "repeat" and is_vector:
             return FUNCTIONS["tile"].function(args[0], 1, args[1])
         if args and isinstance(args[0], str) and name in _OF_STRINGS:
             return _OF_STRINGS[name](*args)
@@ -56,7 +57,7 @@ def shape_function(name: str) -> Callable[..., Any]:
             args = tuple(map(_array, args))
             if args and all(isinstance(arg, np.ndarray) for arg in args):
                 return concatenated(_JOINED[name], args)
-            if all(map(is_array, args)):
+            if all(map(data.is_array, args)):
                 check_stacked(_JOINED[name], args)
         if len(args) == 2 and isinstance(args[1], tuple):  # sizes or modes as a tuple
             args = (args[0], *args[1])
@@ -112,11 +113,10 @@ def check_stacked(axis: int, arrays: Any) -> None:
 
 def _array(value: Any) -> Any:
     """A number, range or vector of numbers as an array; other values as they are."""
-    if isinstance(value, FinchRange):
-        return np.array(list(value))
-    if isinstance(value, list):
-        return shaped(value)
-    return np.array([value]) if is_number(value) else value
+    if isinstance(value, data.FinchRange):
+        return data.as_array(value)
+    value = [value] if data.is_number(value) else value
+    return data.shaped(value) if isinstance(value, list) else value
 
 
 def concatenated(axis: int, arrays: Sequence[np.ndarray]) -> np.ndarray:
@@ -128,14 +128,14 @@ def concatenated(axis: int, arrays: Sequence[np.ndarray]) -> np.ndarray:
 
 
 def _tensor(name: str, value: Any, values: dict[str, Any]) -> Node:
-    value = value if is_number(value) else _array(value)
+    value = value if data.is_number(value) else _array(value)
     if isinstance(value, TensorView):
         own: dict[str, Node] = {}
         for inner, part in value.values.items():
             is_size = isinstance(part, int)
             own[inner] = _added("n", part, values) if is_size else _tensor(name, part, values)
         return value.call_of(own)
-    if not is_array(value) or not value.shape:
+    if not data.is_array(value) or not value.shape:
         raise FinchError("type", f"`{name}` takes a tensor here, not {kind_of(value)}")
     known = next((k for k, given in values.items() if given is value), None)
     return _added("A", value, values) if known is None else Variable(known)
@@ -148,7 +148,7 @@ def _added(letter: str, value: Any, values: dict[str, Any]) -> Node:
 
 
 def _setting(name: str, value: Any, place: int, values: dict[str, Any]) -> Node:
-    ends = [value.start, value.stop, value.step] if isinstance(value, FinchRange) else [None]
+    ends = [value.start, value.stop, value.step] if isinstance(value, data.FinchRange) else [None]
     if all(type(n) is int for n in ends):
         step = None if value.step == 1 else Literal(value.step)
         return Extent(_added("n", value.start, values), _added("n", value.stop, values), step)
@@ -172,7 +172,7 @@ def _along(name: str, value: Any, counts: Any) -> Any:
     return value
 
 
-FUNCTIONS = Builtins()
+FUNCTIONS = data.Builtins()
 for _name in OPERATORS:
     FUNCTIONS.add(_name, shape_function(_name))
 FUNCTIONS.add("circshift", lambda A, shifts: _along("roll", A, shifts))

@@ -228,6 +228,15 @@ def dense(value: Any) -> np.ndarray:
     return tensor.to_numpy()
 
 
+def as_array(value: Any) -> Any:
+    """A value with entries as a NumPy array; as a vector if it has others than numbers. NumPy itself would
+    take pairs apart."""
+    if is_array(value):
+        return dense(value)
+    items = [*entries(value)]
+    return shaped(items) if items else np.empty(0)
+
+
 def reduced(ufunc: Callable[[np.ndarray], Any], value: Any) -> Any:
     """np.sum, np.max or np.min of an array or tensor, with the fill once for each place not stored."""
     body = body_of(value)

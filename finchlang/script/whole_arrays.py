@@ -28,11 +28,7 @@ FUNCTIONS = data.Builtins()
 
 def grid(value: Any) -> np.ndarray:
     """A value with entries as an array of NumPy. Raises FinchError "type" if they are no numbers."""
-    if data.is_array(value):
-        return data.dense(value)
-    found = data.shaped([*data.entries(value)])
-    if isinstance(found, list) and not found:
-        return np.empty(0)
+    found = data.as_array(value)
     if not isinstance(found, np.ndarray):
         raise FinchError("type", f"{kind_of(value)} is no array of numbers")
     return found
@@ -198,8 +194,7 @@ def _extrema(value: Any) -> tuple[Any, Any]:
 def _found(find: Callable[[np.ndarray], Any], value: Any) -> tuple[Any, Any]:
     """The first such entry, column-major, and its coordinates; NaN counts as least and as greatest."""
     few = data.scattered(value)
-    given = few.values if few else value
-    array = data.dense(given) if data.is_array(given) else np.array(list(data.entries(given)))
+    array = np.asarray(data.as_array(few.values if few else value))
     if array.size == 0 or array.dtype.kind not in "biuf":
         what = kind_of(value) if array.size else "nothing"
         raise FinchError("type", f"{what} has no least or greatest number")
