@@ -275,5 +275,5 @@ def _joined(axis: int, parts: list[Any]) -> Any:
         return vector
     if any(map(lazy.is_lazy, parts)):
         return lazily().stacked(axis, parts)
-    arrays = [np.asarray(part) if data.is_number(part) else grid(part) for part in parts]
+    arrays = [grid([part] if data.is_number(part) else part) for part in parts]
     return concatenated(axis, arrays)
