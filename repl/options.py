@@ -145,21 +145,15 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "SHELL": {"choices": ("bash", "zsh", "fish")},
     "-e": _several("TEXT", "run a text and show its values"),
     "-i": _option("go on at the prompt"),
-    "--engine": _by_default(
-        ENGINE, _engine, "what runs kernels: native, residual, interpret or denote"
-    ),
+    "--engine": _by_default(ENGINE, _engine, "runs kernels: native, residual, interpret or denote"),
     "--rules": _by_default(
         RULES, _rules, "`all`, or `paper` without derived rules; `all-Break` leaves one out"
     ),
-    "--no-workspaces": _without(
-        "make updates across the order of their loops errors", "workspaces"
-    ),
+    "--no-workspaces": _without("make updates across the order of loops errors", "workspaces"),
     "--no-staging": _without("run loops of the script kernel by kernel", "staging"),
     "--checked": _option("check each access to memory in native code"),
     "--watch": _option("do it again whenever the file is saved"),
-    "--staged": _option(
-        "run it, and tell which functions and loops were compiled whole, or why not"
-    ),
+    "--staged": _option("run it; tell which functions and loops were compiled whole, or why not"),
     "--kernel": _option("the N-th kernel of the file only", int, metavar="N"),
     "--rule": _several("NAME", "steps of this rule only"),
     "--steps": _option(
