@@ -199,8 +199,7 @@ def check(options: Namespace) -> int:
 
 
 def look(options: Namespace) -> int:
-    """`finch normalize`, `explain`, `residual`, `llvm` or `asm`: one stage of each kernel, when it first
-    runs."""
+    """`finch normalize`, `explain`, `residual`, `llvm`, `asm`: a stage of kernels when they first run."""
     from .views import LOOKS
 
     if getattr(options, "html", None) is not None:
@@ -218,8 +217,7 @@ def look(options: Namespace) -> int:
 
 
 def bench(options: Namespace) -> int:
-    """`finch bench FILE`: how long its kernels take. With `--against` the status is 1 if the results differ
-    from the reference's."""
+    """`finch bench FILE`: how long its kernels take. The status is 1 if a reference has other results."""
     from finchlang.testing.compare_engines import compare, ways_of
     from finchlang.testing.data import Reference
 
@@ -333,8 +331,7 @@ def diff(options: Namespace) -> int:
 def _cases(
     options: Namespace, text: str, ways: Sequence[Way], apart: Comparer, chosen: dict[str, Any]
 ) -> int:
-    """Compare a script on generated data, and in other formats too; the shortest case that differs is
-    reduced."""
+    """Compare a script on generated data and formats; the shortest case that differs is reduced."""
     from finchlang.testing.cases import compare_cases
 
     lines: list[str] = []
@@ -389,8 +386,7 @@ def _compared(options: Namespace, found: Comparison) -> int:
 def _reduced(
     options: Namespace, text: str, ways: Sequence[Way], apart: Comparer, chosen: dict[str, Any]
 ) -> None:
-    """Print or save what is left of a script on which ways differ, with the stage to blame, for `finch
-    replay`."""
+    """Print or save, for `finch replay`, a script on which ways differ, reduced, with what is to blame."""
     from finchlang.testing.fuzz import small_text
     from finchlang.testing.replay import replay_text
 

@@ -1,5 +1,4 @@
-"""Recording hosts whose residual tells, as native code, how often each loop goes round, and what time is
-spent in it."""
+"""Recording hosts whose residual tells, as native code, how often loops go round, and for how long."""
 
 from __future__ import annotations
 
@@ -164,9 +163,8 @@ def iterations(event: KernelEvent) -> dict[Place, int]:
 
 
 def shares(event: KernelEvent) -> dict[Place, float]:
-    """Which part of a kernel's time is spent at each place of the source, between 0 and 1: in a loop
-    without the loops in it, in a fill or a sort. The time of reading the clock is taken off. It is run as
-    for `iterations`."""
+    """The part of a kernel's time, between 0 and 1, at each place of the source: in a loop without those in
+    it, in a fill or a sort, without the time of reading the clock. It is run as for `iterations`."""
     host = TimingHost()
     event.stage(host, None, host.noted)
     found: list[np.ndarray] = []

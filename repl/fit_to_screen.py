@@ -140,8 +140,7 @@ def _cell(value: np.ndarray, i: int | None, j: int | None) -> str:
 
 
 def _ends(size: int, room: int) -> list[int | None]:
-    """The places from 0 to size - 1; if there is no room for all, the first and last ones and None between
-    them."""
+    """The places from 0 to size - 1; without room for all the first and last ones and None between them."""
     if size <= room:
         return [*range(size)]
     first = max(room // 2, 1)

@@ -30,8 +30,7 @@ class Glances:
     async def at(
         self, text: str, name: str, is_wanted: Callable[[], bool]
     ) -> dict[str, Any] | None:
-        """The result of `short_values.look_at`; None if it takes too long, or is not wanted any more when
-        its turn comes."""
+        """The result of `short_values.look_at`; None if it takes too long, or is not wanted at its turn."""
         async with self.turn:
             if not is_wanted():
                 return None

@@ -1,5 +1,4 @@
-"""`finch lsp`: a language server with diagnostics of the checker, and completion and hover of the
-manual."""
+"""`finch lsp`: a language server with the checker's diagnostics, and the manual's completion and hover."""
 
 from __future__ import annotations
 
@@ -67,8 +66,7 @@ def completions(server: Server, params: lsp.CompletionParams) -> list[lsp.Comple
 
 
 def hover(server: Server, params: lsp.HoverParams) -> lsp.Hover | None:
-    """Text about the word at a place: a variable's value, a function's signature and comment, or the
-    manual's entry."""
+    """Text about the word at a place: a variable's value, a function's head, the manual's entry."""
     document, outline, offset = server.place(params)
     word, binding = outline.bound_at(offset)
     if word is None or word.is_silent:
@@ -154,8 +152,7 @@ def signature_help(server: Server, params: lsp.SignatureHelpParams) -> lsp.Signa
 
 
 def inlay_hints(server: Server, params: lsp.InlayHintParams) -> list[lsp.InlayHint]:
-    """Kinds of variables, at their first binding, and what was found of kernels, if the text has not
-    changed since."""
+    """Kinds of variables where first bound, and what was found of kernels, if the text is the same."""
     document, outline = server.outline(uri := params.text_document.uri)
     lines = range(params.range.start.line, params.range.end.line + 1)
     version, of_kernels = server.hints.get(uri, (None, []))

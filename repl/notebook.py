@@ -70,9 +70,8 @@ class FinchMagics(Magics):
         return value
 
     def take(self, script: Node) -> None:
-        """Copy variables from the notebook to the session: those that the script uses, and those that were
-        shared before. Raises FinchError, at the name, for a value that the script uses and scripts cannot
-        have."""
+        """Copy variables from the notebook to the session: those that the script uses, or that were shared
+        before. Raises FinchError, at the name, for a value that the script uses and scripts cannot have."""
         session, found = self.conversation.session, self.shell.user_ns
         spans = {n.name: n.span for n in reversed([*walk(script)]) if isinstance(n, Variable)}
         own = own_names(script)

@@ -1,6 +1,5 @@
-"""The names that a text binds, and their scopes, as its program has them: the program of the lines that
-parse, in a text that is being typed; and other names for them, refused where these would mean something
-else."""
+"""The names that a text binds, and their scopes, as its program has them, that of the lines that parse in a
+text that is being typed; and other names for them, refused where these would mean something else."""
 
 from __future__ import annotations
 

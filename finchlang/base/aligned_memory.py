@@ -1,5 +1,4 @@
-"""Memory for arrays that we own, aligned to ALIGNMENT bytes: a vector load that crosses a cache line
-takes twice as long."""
+"""Memory for our arrays, aligned to ALIGNMENT bytes: a load across cache lines takes twice as long."""
 
 from __future__ import annotations
 

@@ -191,9 +191,8 @@ def _fields(kind: Any) -> tuple[str, ...]:
 
 
 class Coding:
-    """Records of `kinds`, by their names, as data for JSON and back: a record is a dictionary from its name
-    to its parts. A span has the number of its text among `sources`, so that one read from disk is in the
-    text of this run."""
+    """Records of `kinds` as data for JSON and back: each is a dictionary from its name to its parts. A span
+    has the number of its text among `sources`, so that one read from disk is in the text of this run."""
 
     def __init__(self, kinds: Mapping[str, Any], others: Others, sources: list[Source]):
         self.kinds, self.others, self.sources = kinds, others, sources
@@ -203,8 +202,7 @@ class Coding:
         return self.kinds.get(kind.__name__) is kind
 
     def plain(self, thing: Any) -> Any:
-        """The data for a record. Raises TypeError for another class in it, ValueError for a span that is in
-        none of the sources."""
+        """The data for a record. Raises TypeError for another class in it, ValueError for another span."""
         kind: Any = type(thing)
         if kind in _ATOMS:
             return thing

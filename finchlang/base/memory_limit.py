@@ -19,8 +19,7 @@ class NoMemory(FinchError, MemoryError):
 
 
 def check_available(size: float) -> None:
-    """Raises NoMemory for more bytes than the system has: it may promise them, and end the process when
-    they are used."""
+    """Raises NoMemory for more bytes than there are: the system may promise them, and end the process."""
     if size >= LARGE and size > _available():
         raise NoMemory("resource", f"no memory of {size} bytes")
 

@@ -262,9 +262,8 @@ class Denotation(Places):
         return self.value(op.body, dict(zip(op.parameters, args, strict=True)))
 
     def as_structure(self, node: ast.Call, value: Any, env: Environment) -> Any:
-        """The value of a call, structural where the text alone tells it: a comparison of an index, perhaps
-        moved by literals, with an integer that is the same in all steps of its loop, like a mask, or with
-        itself."""
+        """The value of a call, structural where the text alone tells it: an index, perhaps moved by
+        literals, is compared with itself or, like a mask, with an integer that is the same in all steps."""
         if called(node) not in ops.COMPARISONS or not isinstance(value, Number):
             return value
         indices = []

@@ -34,8 +34,7 @@ SYMMETRIES = {"general": None, "symmetric": 0, "hermitian": 0, "skew-symmetric":
 def read_mtx(file: Path) -> Tensor:
     """A matrix: Dense(SparseList(...)) of a coordinate file, Dense(Dense(...)) of an array file. Symmetric
     and skew-symmetric matrices are completed. Each line must hold exactly one entry. Raises FinchError
-    "type" for complex numbers, "resource" for a matrix larger than the memory, ValueError for a damaged
-    file."""
+    "type" for complex numbers, "resource" for more than the memory holds, ValueError for a damaged file."""
     with opened(file) as lines:
         layout, field, symmetry = read_header(lines, file, ("matrix",))
         sizes = read_sizes(lines)

@@ -74,8 +74,7 @@ class Session(Runner):
     # ------------------------------------------------------------------------------------ variables
 
     def __getitem__(self, name: str) -> Any:
-        """The value of `name`: the object that was bound, unless a kernel or script has bound another.
-        Raises KeyError."""
+        """The object that was bound, unless a kernel or script has bound another. Raises KeyError."""
         if name not in self:
             raise KeyError(name)
         return self.environment.get(name_of(name))

@@ -332,8 +332,7 @@ def _transposed(name: str, value: Any) -> Pending:
 
 
 def _of_function(name: str, args: list[Any], dims: Any = None, init: Any = None) -> Pending:
-    """`map` and the like. Raises FinchError if a function is no operator, or has no identity by which to
-    reduce."""
+    """`map` and the like. Raises FinchError for what is no operator, or has no identity to begin with."""
     function, *arrays = args
     if is_array(function):
         raise FinchError("type", "this is no function")  # `broadcast(A, p, n)`

@@ -113,9 +113,8 @@ class Checker(Evaluator):
 
 
 def unbound_names(script: ast.Node, environment: Environment) -> list[FinchError]:
-    """Errors "unknown name" for the names that nothing in a script binds, each where it is first used, also
-    in functions and branches that do not run. There are none if the script includes files, which may bind
-    any name."""
+    """Errors "unknown name" for names that nothing in a script binds, at their first use, also in what does
+    not run. There are none if the script includes files, which may bind any name."""
     if ast.Variable("include") in trees.walk(script):
         return []
     known = {*RESERVED, *ast.MODES, *POLICIES, "_", "end", *environment.names()}

@@ -377,8 +377,7 @@ for _name in ("lpad", "rpad"):
 
 
 def joined_vectors(axis: int, parts: Sequence[Any]) -> Any:
-    """Vectors and numbers one below the other (axis 0), if one is empty or holds other values than numbers;
-    None for others."""
+    """Vectors and numbers one below the other (axis 0), if some are empty or not of numbers; else None."""
     is_row = all(data.is_number(part) or data.is_vector(part) for part in parts)
     if axis or not is_row or all(map(_is_of_numbers, parts)):
         return None

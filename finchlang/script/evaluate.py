@@ -466,9 +466,8 @@ class Evaluator(Calls):
         return attempt
 
     def include(self, path: Any, span: Span | None) -> Any:
-        """Runs the script in a file, in the outermost environment. A relative path is taken from the folder
-        of the including file. Raises FinchError "I/O" if it cannot be read, "resource" if files go on to
-        include each other."""
+        """Runs the script in a file, whose path is relative to the including file, in the outermost
+        environment. Raises FinchError "I/O" if it cannot be read, "resource" for endless inclusion."""
         if not isinstance(path, str):
             raise FinchError("type", "include takes the path of a file")
         if self.depth >= CALL_DEPTH:

@@ -58,8 +58,7 @@ class Expressions:
         return [self.closure(node, scope) for node in nodes]
 
     def operands(self, nodes: tuple[ast.Node, ...], scope: Scope) -> list[Closure]:
-        """The closures of operands of an array operation, whose values may be lazy unless one behind them
-        may change something."""
+        """The closures of operands, whose values may be lazy unless one behind may change something."""
         found, counts = [], []
         for node in nodes:
             found.append(self.lazy_closure(node, scope))

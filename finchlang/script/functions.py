@@ -58,8 +58,7 @@ class FinchFunction:
         return f"<Finch function {self}>"
 
     def __call__(self, *args: Any, **keywords: Any) -> Any:
-        """The function's value, None for `nothing`, of values that names of a session can be bound to.
-        Raises FinchError."""
+        """The function's value, None for `nothing`, of values as names may have. Raises FinchError."""
         if self.call is None:
             raise FinchError("type", f"`{self}` belongs to no script")
         take = late("taken")

@@ -1,5 +1,4 @@
-"""Values within expressions of scripts: arrays that are not computed yet, transposed vectors, and identity
-matrices."""
+"""Values within expressions of scripts: arrays not computed yet, transposed vectors, identity matrices."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Loops of a script that are compiled whole: when, for which values of their names, and what is done if a
-loop cannot be."""
+"""Loops of a script that are compiled whole: when, for which values, and what is done if one cannot be."""
 
 from __future__ import annotations
 
@@ -126,8 +125,7 @@ class Variant:
 
 @dataclass(eq=False)
 class StagedLoop:
-    """A loop of a script, or a function, to be staged when it is called, with its variants, the last used
-    first."""
+    """A loop of a script, or a function when called, to be staged: its variants, the last used first."""
 
     node: ast.While | ast.For | ast.Function | ast.Comprehension
     variants: list[Variant] = field(default_factory=list)
@@ -257,8 +255,7 @@ class RunOfLoop:
 
 
 class StagedLoops:
-    """The loops that are run whole. `runner` runs their units, `evaluate` gives the value of a node in an
-    environment."""
+    """The loops that are run whole. `runner` runs their units, `evaluate` gives values of nodes."""
 
     def __init__(self, runner: Runner, evaluate: Evaluate):
         self.runner, self.evaluate = runner, evaluate

@@ -81,8 +81,7 @@ KEEPS = "an array keeps its size; a vector that grows begins as `[]`, and `push!
 
 def set_subscript(target: Any, indices: list[Any], value: Any, spreads: bool = False) -> None:
     """`target[indices...] = value`, or `.= value` if the value `spreads` as in broadcasting. Raises
-    FinchErrors as `subscript`, and "access order" for a tensor that is not dense, whose entries cannot be
-    set one by one."""
+    FinchErrors as `subscript`, "access order" for a tensor that is not dense."""
     kind = data.PLAIN.get(type(value))  # of arrays that have the number as it is
     is_kept = kind is not None and type(target) is np.ndarray and target.dtype == kind.dtype
     if is_kept and target.flags.writeable and (at := _place(target, indices)) is not None:

@@ -65,8 +65,7 @@ def settled(value: lazy.Pending, run: Run) -> Any:
 
 
 def combined(name: str, args: list[Any]) -> Any:
-    """An operator without a dot, of which one argument is an array, with Julia's meaning. Raises FinchError
-    "type" or "dimension"."""
+    """An operator without a dot, as of Julia, with an array. Raises FinchError "type" or "dimension"."""
     args = [data.held(arg) if isinstance(arg, Scalar) else arg for arg in args]
     if any(type(arg) is lazy.Identity for arg in args):
         return _with_identity(name, args)
@@ -222,8 +221,7 @@ def elementwise(function: Any, args: list[Any], apply: Callable[..., Any], run: 
 
 
 def _rounded(function: Any, args: list[Any]) -> np.ndarray | None:
-    """`floor.(x)` and `floor.(Int64, x)` of an array of Float64; None for others, and if one number does
-    not fit the type."""
+    """`floor.(x)` and `floor.(Int64, x)` of Float64s; None for others, or if a number does not fit."""
     round = data.ROUNDING.get(function.name) if isinstance(function, data.Builtin) else None
     *type, x = args or [None]
     if round is None or not isinstance(x, np.ndarray) or x.dtype != np.float64 or len(type) > 1:
@@ -263,8 +261,7 @@ def set_all(target: Any, value: Any, run: Run) -> None:
 
 
 def stacked(rows: list[list[Any]]) -> Any:
-    """`[A B; C D]`: arrays and numbers side by side in rows, one below the other. Raises FinchError
-    "dimension"."""
+    """`[A B; C D]`: arrays side by side in rows, one below the other. Raises FinchError "dimension"."""
     whole = [row[0] if len(row) == 1 else _joined(1, row) for row in rows]
     return whole[0] if len(whole) == 1 else _joined(0, whole)
 

@@ -324,8 +324,7 @@ class UnitNames:
         return told
 
     def within(self, run: Callable[[], Any]) -> tuple[ast.Script, dict[Key, Any]]:
-        """The statements that `run` emits, and what names mean after them; then they mean the same as
-        before again."""
+        """The statements that `run` emits, and what names mean after them; then they mean what they did."""
         around, before = self.out, self.moment()
         self.out = []
         run()

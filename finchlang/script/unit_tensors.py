@@ -1,5 +1,4 @@
-"""Tensors of a loop that becomes a unit (`as_unit.py`): their sizes and entries, kernels, and those that it
-makes."""
+"""Tensors of a loop that becomes a unit (`as_unit.py`): sizes, entries, kernels, and those it makes."""
 
 from __future__ import annotations
 
@@ -83,8 +82,7 @@ class UnitTensors:
         return of.name, self.names.formats[of.name]
 
     def several(self, nodes: Sequence[ast.Node]) -> list[Any]:
-        """The values of expressions that are evaluated one after the other: what one emits does not change
-        those before it."""
+        """The values of expressions in order: what one emits does not change those before it."""
         found: list[Any] = []
         out = self.names.out
         for node in nodes:
@@ -233,8 +231,7 @@ class UnitTensors:
         over: tuple[ast.Index, ...] = (),
         op: str = "overwrite",
     ) -> ast.Node:
-        """The value that a kernel computes of a tensor, called x in it, or its reduction over indices from
-        `fill` on."""
+        """What a kernel computes of a tensor, x in it, or its reduction over indices from `fill` on."""
         scalar, span = self.names.slot(ScalarLevel(fill), _ENTRY), value.span
         target = _access(_ENTRY, (), span)
         declare = ast.Declare(ast.Variable(_ENTRY, span=span), fill, span=span)
@@ -306,8 +303,7 @@ class UnitTensors:
         return found[0] if len(found) == 1 else tuple(found) if found else None
 
     def check_closed(self, value: Any, span: Span | None) -> None:
-        """Note what a function is made of. Raise NotStaged if it takes numbers from around it, which may
-        change."""
+        """Note what a function is made of. Raise NotStaged if it takes numbers from around it."""
         if isinstance(value, FinchFunction):
             self.names.uses += value.closed.uses
             for _, name, used in value.closed.uses:

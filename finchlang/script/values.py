@@ -229,8 +229,7 @@ def dense(value: Any) -> np.ndarray:
 
 
 def as_array(value: Any) -> Any:
-    """A value with entries as a NumPy array; as a vector if it has others than numbers. NumPy itself would
-    take pairs apart."""
+    """A value with entries as an array (NumPy would take pairs apart); if not of numbers as a vector."""
     if is_array(value):
         return dense(value)
     items = [*entries(value)]
@@ -517,8 +516,7 @@ _COMPARED = {*PLAIN, str}
 
 
 def is_ordered(values: Sequence[Any]) -> bool:
-    """Whether Python orders the values as scripts do: numbers that are not NaN, strings, and tuples of as
-    many of these."""
+    """Whether Python orders values as scripts do: numbers but NaN, strings, tuples of as many of these."""
     kinds = {*map(type, values)}
     if kinds == {tuple}:
         return len({*map(len, values)}) == 1 and all(map(is_ordered, zip(*values, strict=True)))
@@ -581,9 +579,8 @@ def shaped(found: list[Any] | np.ndarray, shape: tuple[int, ...] | None = None) 
 
 
 def array_literal(rows: list[list[Any]], is_matrix: bool) -> Any:
-    """`[1, 2.0]` as a vector, `[1 2; 3 4]` as a matrix, of the entries' common type; other values than
-    numbers as a list. Raises FinchError "type" for a matrix of these, "dimension" for rows that differ in
-    length."""
+    """`[1, 2.0]` as a vector, `[1 2; 3 4]` as a matrix, of the entries' common type; others as a list.
+    Raises FinchError "type" for a matrix of these, "dimension" for rows that differ in length."""
     entries = [entry for row in rows for entry in row]
     if not entries:
         return []  # a list: a vector that can grow

@@ -100,8 +100,7 @@ def check_values(body: ast.Node, known: Iterable[str], unset: Unset) -> frozense
 
 
 class _Values:
-    """What has a value at the ends of what is gone through: of the loops and calls around, by the way in
-    which they are left."""
+    """What has a value at the ends of the loops and calls around, by the way in which they are left."""
 
     def __init__(self, unset: Unset):
         self.unset = unset

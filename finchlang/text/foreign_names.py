@@ -228,8 +228,7 @@ def dotted(node: Any) -> Any:
 
 
 def matrix_of(node: Any) -> Any:
-    """A matrix for a vector of vectors of one length, as NumPy takes it: `[1 2; 3 4]` for
-    `[[1, 2], [3, 4]]`."""
+    """A matrix for vectors of one length in a vector: `[1 2; 3 4]` for `[[1, 2], [3, 4]]` of NumPy."""
     rows = node.rows[0] if isinstance(node, ast.Rows) and not node.is_matrix and node.rows else ()
     inner = [r.rows[0] for r in rows if isinstance(r, ast.Rows) and not r.is_matrix and r.rows]
     if not inner or len(inner) < len(rows) or len({*map(len, inner)}) > 1:

@@ -73,8 +73,7 @@ def _parse(text: str, name: str, start: str) -> Any:
 def _run(
     source: Source, text: str, start: str, is_explained: bool = True, tried: tuple[str, ...] = ()
 ) -> Any:
-    """Parse `text` (the source, or a part of it at its own place) by the rule `start`; `tried` are texts
-    that are being mended."""
+    """Parse `text`, all of the source or a part at its place, by a rule; `tried` are being mended."""
     in_kernel = False
     try:
         return _lark().parse(text, start=start)

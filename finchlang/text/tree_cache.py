@@ -1,6 +1,5 @@
 """The trees of scripts, kept on disk as data, from which only nodes can be made. A script that is run again
-needs neither the grammar nor its parser, which took a third of the time of `finch run` with compiled
-kernels."""
+needs neither grammar nor parser, which took a third of the time of `finch run` with compiled kernels."""
 
 from __future__ import annotations
 
