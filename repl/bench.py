@@ -38,8 +38,7 @@ class Timing(NamedTuple):
 
 
 class KernelToTime(NamedTuple):
-    """A kernel as it was compiled: copies of the values of its names, the rounds of its loops, and the part
-    of its time spent at each place."""
+    """A kernel as compiled: copies of its values, the rounds of its loops, its share of time by place."""
 
     event: KernelEvent
     values: dict[str, Any]

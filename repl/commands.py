@@ -401,8 +401,7 @@ def _reduced(
 
 
 def fuzz(options: Namespace) -> int:
-    """`finch fuzz`: compare ways on generated scripts; the status is 1 if one differs, crashes or hangs.
-    Ctrl-C ends it with what was found so far."""
+    """`finch fuzz`: compare ways on generated scripts, until Ctrl-C; the status is 1 if any is found."""
     from finchlang.testing import fuzz as campaign
 
     names = ("minutes", "seed", "rules", "checked", "coverage", "metamorphic", "stop")

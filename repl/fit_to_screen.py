@@ -98,8 +98,7 @@ def _vector(value: np.ndarray, columns: int, lines: int) -> tuple[str, bool]:
 
 
 def _wrapped(items: Sequence[str], total: int, columns: int, lines: int) -> str:
-    """The items of a vector of `total` entries in lines of so many columns. If they do not fit, lines in
-    the middle are left out."""
+    """The items of a vector of `total` entries in lines, without those in the middle if they are many."""
     words = [f"{item}," for item in items[:-1]] + [f"{item}]" for item in items[-1:]]
     rows = ["["]
     for word in words:

@@ -49,8 +49,7 @@ class Word:
 
 @dataclass
 class Scope:
-    """A stretch of text with names of its own; `word` is "function", "for" or "let", and empty for the
-    whole text."""
+    """A stretch of text with names of its own; `word` is "function", "for" or "let", "" for the whole."""
 
     word: str
     start: int
@@ -108,8 +107,7 @@ class Outline:
         return next(iter(names or inner), None)
 
     def visible(self, offset: int) -> dict[str, Binding]:
-        """The names visible at a place: of each the binding in the innermost scope, and in that the last
-        one before the place."""
+        """The names visible at a place, each with its last binding before it in the innermost scope."""
         found = {name: self.meaning(name, offset) for name in self._by_name}
         return {name: binding for name, binding in found.items() if binding is not None}
 
@@ -354,8 +352,7 @@ def nameable(outline: Outline, offset: int) -> Word:
 
 
 def renamed(outline: Outline, offset: int, name: str) -> list[Word]:
-    """The words to be replaced where the name at a place is to be `name`. Raises FinchError if that cannot
-    be a name, or is taken."""
+    """The words to be replaced by `name` for the one at a place. Raises FinchError if that cannot be."""
     word = nameable(outline, offset)
     if not re.fullmatch(terminals()["NAME"], name):
         raise FinchError("syntax", f"`{name}` is no name", hint="letters, digits and `_`")

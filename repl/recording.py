@@ -173,8 +173,7 @@ class Recording:
         return self.places.number(tuple(place), place)
 
     def _term(self, term: ast.Node) -> int:
-        """The number of a term. The last one is kept: most steps begin with the term that the step before
-        has left."""
+        """The number of a term. The last one is kept: most steps begin with what the step before left."""
         if self._left[0] is not term:
             self._left = term, self._spelled(term)
         return self._left[1]
@@ -206,8 +205,7 @@ class Recording:
     # -------------------------------------------------------------------- the residual, and values
 
     def _noted(self, rule: Rule) -> Rule:
-        """A rule that notes while it is applied, so that the lines recorded meanwhile are known to be
-        its."""
+        """A rule that notes while it is applied: lines recorded meanwhile are known to be its."""
 
         def apply(machine: Machine, term: ast.Node, state: State) -> Step | None:
             self._applying.append(mine := [rule.name, -1])
@@ -224,8 +222,7 @@ class Recording:
         self.abouts.append(self._host.about)
 
     def _step_of_lines(self) -> None:
-        """Give each line the rule and the step that wrote it. The end of a block belongs to the step that
-        began it."""
+        """Give each line the rule and step that wrote it, the end of a block those that began it."""
         open_blocks: dict[int, list[Any]] = {}
         for line in self.residual:
             text, by = line

@@ -33,8 +33,7 @@ class NobodyReads(BaseException):
 
 
 def write(text: str) -> None:
-    """Write a script's output to standard output. Raises FinchError "I/O" if that fails, NobodyReads if it
-    was closed by its reader."""
+    """Write a script's output. Raises FinchError "I/O" if that fails, NobodyReads if its reader left."""
     if sys.stdout is None:  # closed before Python started
         raise FinchError("I/O", "standard output is closed")
     progress.clear()

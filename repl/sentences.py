@@ -1,5 +1,4 @@
-"""A plain sentence for each step: the template of its rule, with the program's own names, regions and
-looplets put in."""
+"""A plain sentence for each step: its rule's template, with the program's names, regions and looplets."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Faults and variables of a script that is being typed, found in a process that can be killed if it
-hangs."""
+"""Faults and variables of a script that is being typed, found in a process that can be killed."""
 
 from __future__ import annotations
 

@@ -65,8 +65,7 @@ def converse(conversation: Conversation, banner: str) -> int:
 
 
 def answer(conversation: Conversation, text: str) -> None:
-    """Run an input: a command of the prompt, or statements. Raises EOFError to leave the prompt, FinchError
-    for a fault."""
+    """Run an input: a command, or statements. Raises EOFError to leave, FinchError for a fault."""
     text = text.strip()
     word, _, rest = text.partition(" ")
     name = word.removesuffix("()")

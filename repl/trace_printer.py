@@ -115,8 +115,7 @@ class Part:
 
 
 class LookingHost(ResidualHost):
-    """Runs the functions of looplets to see what they give. What they record is dropped, and what they read
-    is shown in place, as `A_ptr[p]`."""
+    """Runs functions of looplets to see what they give. What they read is shown in place, as `A_ptr[p]`."""
 
     def fresh(self, name: str) -> str:
         self._names[name] += 1

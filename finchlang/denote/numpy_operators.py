@@ -26,8 +26,7 @@ from finchlang.syntax.types import ALIASES, TYPES
 
 @cache
 def common(*types: np.dtype) -> np.dtype:
-    """The common type of operands: floats win, then the larger width, then unsigned; Bool comes last. For
-    pairs it is found part by part."""
+    """The common type of operands: floats win, then width, then unsigned, Bool last. Of pairs by parts."""
     if all(t.names for t in types):
         return pair_of(*(common(*(t[name] for t in types)) for name in ("first", "second")))
     if any(t.names for t in types):

@@ -1,5 +1,4 @@
-"""Python's functions in scripts: functions are translated from their source, built-in ones and NumPy's
-ufuncs become operators of the language."""
+"""Python's functions in scripts: translated from their source; built-in ones and ufuncs as operators."""
 
 from __future__ import annotations
 

@@ -27,8 +27,7 @@ MOST = 1 << 26
 
 
 def check_name(name: Any) -> str:
-    """The name as scripts have it. Raises FinchError "type" for what is no string, "syntax" for what no
-    script could assign to."""
+    """The name as scripts have it. Raises FinchError "type" for no string, "syntax" for what is no name."""
     if not isinstance(name, str):
         raise FinchError("type", f"a name is a string, not {foreign(name)}")
     if not is_name(name):

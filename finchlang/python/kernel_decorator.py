@@ -1,5 +1,4 @@
-"""`finchlang.kernel`: Finch text as a function of Python, compiled once for each combination of formats
-that it is called with."""
+"""`finchlang.kernel`: Finch text as a function of Python, compiled once for each combination of formats."""
 
 from __future__ import annotations
 
@@ -73,8 +72,7 @@ class Kernel(Generic[P, R]):
 
     @property
     def compiled(self) -> KernelEvent | None:
-        """The last kernel compiled, with its passes, residual and code; None if there is none, or if it
-        runs in a session that it was given."""
+        """The last kernel compiled, with its passes and code; None if none was, or in a given session."""
         observer = self.session.observer
         return observer.last if isinstance(observer, _Last) else None
 

@@ -1,5 +1,4 @@
-"""`@finchlang.operator`: functions of Python as operators, with the laws that scripts declare by
-`@properties`, `@case` and `@iterate`."""
+"""`@finchlang.operator`: functions of Python as operators, with the laws that scripts can declare."""
 
 from __future__ import annotations
 

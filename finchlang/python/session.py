@@ -141,8 +141,7 @@ class Session(Runner):
         return self.run(read_script(path), str(path))
 
     def function(self, node: Function) -> FinchFunction:
-        """The function that a parsed definition makes, without binding its name. Raises FinchError "type"
-        for what is no definition."""
+        """The function of a parsed definition, without binding its name. Raises FinchError "type"."""
         if not isinstance(node, Function):
             message = f"a function is made of a parsed definition, not of {foreign(node)}"
             raise FinchError("type", message, hint="`session[name]` is a function of the session")

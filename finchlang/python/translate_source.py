@@ -38,8 +38,7 @@ _parsed = lru_cache(maxsize=8)(ast.parse)
 def definition_of(
     function: FunctionType,
 ) -> tuple[str, list[str], ast.FunctionDef | ast.Lambda | None]:
-    """The file of a Python function, the file's lines, and the function's definition in it, which is None
-    if the file cannot be read or has changed."""
+    """The file of a Python function, its lines, and the definition there, None if that cannot be found."""
     code = function.__code__
     file = inspect.getsourcefile(function) or code.co_filename
     try:

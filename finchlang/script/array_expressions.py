@@ -116,8 +116,7 @@ def summed(op: Any, arg: Expression, axes: tuple[int, ...], keepdims: bool = Fal
 
 
 def matrix_product(a: Expression, b: Expression) -> Expression:
-    """The product of a matrix and a matrix or vector, or of a column and a row. Raises FinchError
-    "dimension" for other arrays."""
+    """The product of matrices, or a matrix and a vector, or a column and a row. Raises FinchError."""
     if check_product(a.shape, b.shape):
         return elementwise("*", [a, b])
     shape = (a.shape[0], *b.shape[1:], a.shape[1])

@@ -45,8 +45,7 @@ def made(node: ast.Macro, environment: Environment, value: Value, run_kernel: Ru
 
 
 class _Elements:
-    """Builds the expression of `@array`. `value` evaluates nodes of the script, `environment` tells which
-    names the script has bound."""
+    """Builds the expression of `@array`. `value` evaluates nodes, `environment` has what names mean."""
 
     def __init__(self, environment: Environment, value: Value):
         self.environment, self.value = environment, value

@@ -86,8 +86,7 @@ KNOWN = 1024
 
 
 def denoted(apply: Callable[..., Any], values: Iterable[Any]) -> dict[Operation, Denoted]:
-    """The script's functions among the values, or in CALLED by operators among them, and those that they
-    call, for the denotation."""
+    """For the denotation: functions among the values, or in CALLED for them, and those that they call."""
     found: set[tuple[Operation, FinchFunction | Operator]] = set()
     for value in values:
         value = CALLED.get(value) if isinstance(value, Operation) else value
@@ -118,8 +117,7 @@ def closed(function: FinchFunction, within: tuple[FinchFunction, ...]) -> Closed
 
 
 class _Names(un.UnitNames):
-    """What names mean in a function that becomes an operator: numbers of its own, under their names, and
-    known values of what is around it."""
+    """What names mean in a function that becomes an operator: numbers of its own, known values around."""
 
     def __init__(self, closing: _Closing, environment: Environment):
         super().__init__(environment)

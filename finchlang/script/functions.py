@@ -154,8 +154,7 @@ def is_of_wholes(name: str) -> bool:
 
 
 def check_call(function: Builtin, args: list[Any], keywords: dict[str, Any]) -> None:
-    """Raises FinchError "type" if the arguments do not fit the function's signature; one that takes any
-    number takes one at least."""
+    """Raises FinchError "type" if arguments do not fit the signature; of any number one is needed."""
     if isinstance(axis := keywords.get("axis"), int):
         message = f"`{function.name}` takes `dims`, which count from 1, not `axis`"
         hint = f"write `{function.name}(A, dims = {axis + 1 if axis >= 0 else 'ndims(A)'})`"

@@ -61,8 +61,7 @@ def with_laws(value: Any, known: Operation) -> Any:
 
 
 def with_properties(known: Operation, stated: tuple[Node, ...], evaluate: Evaluate) -> Operation:
-    """The function with the laws of a line `@properties`. Raises FinchError "type" for what is no property,
-    or one that contradicts the others."""
+    """The function with the laws of a line `@properties`. Raises FinchError "type" for what contradicts."""
     if WHERE in stated:
         return replace(known, laws=_with_range(known, stated[:-2], stated[-1], evaluate))
     for law in stated:

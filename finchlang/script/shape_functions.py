@@ -90,8 +90,7 @@ _WAYS = (
 
 
 def check_stacked(axis: int, arrays: Any) -> None:
-    """Raises FinchError "dimension" if arrays, with modes of size 1 after theirs, do not stand side by
-    side (axis 1) or one below the other (0)."""
+    """Raises FinchError "dimension" if arrays do not stand side by side (axis 1) or in a column (0)."""
     shapes = [tuple(array.shape) for array in arrays]
     if not shapes:
         return

@@ -154,8 +154,7 @@ def _entries(values: Sequence[Any], depth: int) -> str:
 
 
 def entry(value: Any, depth: int = 1) -> str:
-    """A value as an element of an array or vector: a float has `Format.digits` significant digits, and an
-    exponent if these end left of the point."""
+    """A value as an element: a float has `Format.digits` digits, and an exponent if it is larger."""
     if not isinstance(value, (float, np.floating)):
         return show(value, depth)
     short = f"{value:.{Format.digits}g}"

@@ -274,8 +274,7 @@ class StagedLoops:
     def collected(
         self, loop: StagedLoop, environment: Environment, sources: Sequence[Any]
     ) -> np.ndarray | None:
-        """The values of a comprehension over `sources` (`collecting`); None if it is to be run in another
-        way, and nothing has changed."""
+        """The values of a comprehension (`collecting`) over `sources`; None, nothing done, if not whole."""
         counts = [*map(count_of, sources)]
         total = prod(count or 0 for count in counts)
         if total < PRICE:

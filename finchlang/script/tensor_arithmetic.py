@@ -245,8 +245,7 @@ def _spread(value: Any, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def set_all(target: Any, value: Any, run: Run) -> None:
-    """`target .= value`. Raises FinchError "dimension" if the value does not broadcast to it, "type" for
-    what has no elements that can be set."""
+    """`target .= value`. Raises FinchError "dimension" for other sizes, "type" for what cannot be set."""
     is_fixed = type(target) in (tuple, data.FinchRange, str, dict, lazy.Pending)
     shape = None if is_fixed else data.shape_of(target)
     if shape is None:

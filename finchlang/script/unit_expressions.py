@@ -174,8 +174,7 @@ class UnitExpressions(UnitTensors):
         return ast.Variable(row.name)
 
     def lazily(self, name: str, given: tuple[ast.Node, ...], span: Span | None) -> Any:
-        """`&&`, `||` and `c ? a : b`, of which later operands may not be evaluated: one that takes
-        statements stands in an arm of an `if`."""
+        """`&&`, `||` and `c ? a : b`: a later operand that takes statements stands in an arm of an `if`."""
         if len(given) != (3 if name == "ifelse" else 2):
             raise NotStaged(f"`{name}` does not take {len(given)} arguments", span)
         first, names, found = self.value(given[0]), self.names, list[ast.Node]()

@@ -1,5 +1,4 @@
-"""Functions of the script as operators of kernels, as data: what they compute, and what is declared of
-them (SparseArray'21 sections 4 and 5)."""
+"""Functions of the script as operators of kernels, as data, with laws (SparseArray'21 sections 4, 5)."""
 
 from __future__ import annotations
 

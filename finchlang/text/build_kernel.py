@@ -325,8 +325,7 @@ class KernelBuilder:
         return ast.Schedule(self.name(parts[0]), nodes(parts[1:]))
 
     def annotations(self, given: list[ast.Node], program: ast.Node) -> tuple[ast.Node, ...]:
-        """`given` with their expressions finished: indices are the names of the program's loops, and the
-        names that schedules introduce."""
+        """`given` with expressions finished: indices are names of loops, and those of schedules."""
         commands = [a for a in given if isinstance(a, ast.Schedule)]
         bound = {n.index.name for n in trees.find_all(program, ast.Loop)}
         for command in commands:

@@ -218,8 +218,7 @@ def compared(node: Any) -> Any:
 
 
 def dotted(node: Any) -> Any:
-    """An expression for each entry of arrays: `x .> 1` for `x > 1`, `sqrt.(x)` for `sqrt(x)`. Functions of
-    whole arrays stay as they are."""
+    """An expression by entries: `x .> 1` for `x > 1`, `sqrt.(x)` for `sqrt(x)`; `sum(x)` stays."""
     if not isinstance(node, ast.Call) or not isinstance(node.op, ast.Variable):
         return node
     if late("is_of_wholes")(node.op.name):

@@ -1,5 +1,4 @@
-"""What is wrong with names and values in the words of who typed them: errors of programs that parse, with
-the code that is meant as their hint."""
+"""What is wrong with names and values, in the words of who typed them, with the code meant as the hint."""
 
 from __future__ import annotations
 

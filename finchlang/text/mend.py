@@ -67,8 +67,7 @@ class Remedy(NamedTuple):
 def explained(
     error: FinchError, in_kernel: bool = False, rule: str = "script", tried: tuple[str, ...] = ()
 ) -> FinchError:
-    """The error in the words of the row that matches at its place; the error itself if there is none.
-    `tried` are texts that are being mended."""
+    """The error in the words of the row that matches at its place, if any. `tried` are being mended."""
     span = error.span
     if span is None or error.kind not in ("syntax", "unknown name"):
         return error
