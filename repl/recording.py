@@ -106,9 +106,16 @@ class Recording:
             "source": self.source.text.split("\n"),
             "place": None if span is None else [span.line, span.end_line],
             "formats": [[name, str(format)] for name, format in formats],
-            **{n: getattr(self, n).items for n in ("lines", "terms", "parts", "places")},
-            **{n: getattr(self, n) for n in ("steps", "residual", "notes", "arrays")},
-            **{"tensors": self.guide.tensors, "leftOut": self.left_out},
+            "lines": self.lines.items,
+            "terms": self.terms.items,
+            "parts": self.parts.items,
+            "places": self.places.items,
+            "steps": self.steps,
+            "residual": self.residual,
+            "notes": self.notes,
+            "arrays": self.arrays,
+            "tensors": self.guide.tensors,
+            "leftOut": self.left_out,
         }
 
     # ------------------------------------------------------------------------------ passes, steps

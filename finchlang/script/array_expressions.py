@@ -169,7 +169,10 @@ assert all(name not in TYPES for name in FUNCTIONS)
 
 def results(roots: tuple[Expression, ...], run_kernel: Any, **how: Any) -> list[Any]:
     """The values of expressions by one kernel (`how` as in `array.compute.computed`)."""
-    run = lambda kernel, values: run_kernel(kernel, Environment(values=values))  # noqa: E731
+
+    def run(kernel: Any, values: Any) -> Any:
+        return run_kernel(kernel, Environment(values=values))
+
     return compute(roots, run_kernel=run, **how)
 
 

@@ -205,8 +205,12 @@ class Calls(Expressions):
 
     def negated(self, negation: Operator, function: Any) -> data.Builtin:
         """`!f`: the function that is true where `f` is not."""
-        applied = lambda call, *xs: call(negation, call(function, *xs))  # noqa: E731
-        return data.Builtin(f"!{getattr(function, 'name', 'f')}", applied, calls=True)
+        name = f"!{getattr(function, 'name', 'f')}"
+
+        def applied(call: Caller, *args: Any) -> Any:
+            return call(negation, call(function, *args))
+
+        return data.Builtin(name, applied, calls=True)
 
     def apply_builtin(
         self,
