@@ -80,7 +80,7 @@ class Statistics:
             inner, count = self.part(node.args[0]), prod(map(float, node.args[0].shape))
             places = prod(map(float, node.shape))
             return distinct(places, inner * count) / max(places, 1.0)
-        parts = [self.part(arg) for arg in node.args]
+        parts = [self.part(arg) if arg.shape else 0.0 for arg in node.args]
         if isinstance(node, lazy.Map):
             own = [arg.values for arg in node.args]
             alone = [p for k, p in enumerate(parts) if p < 1 and decides(node.op, k, *own)]
