@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from threading import get_ident
 from typing import Any
 
 import numpy as np
@@ -60,10 +59,9 @@ class Evaluator(Calls):
 
     @np.errstate(all="ignore")  # numbers overflow without warning, as in kernels
     def _outermost(self, run: Callable[..., Any], span: Span | None, *args: Any) -> Any:
-        thread, before = get_ident(), self.depth
-        outer = RUNNING.get(thread)
+        before, outer = self.depth, RUNNING.get()
+        now = RUNNING.set(self)
         try:
-            RUNNING[thread] = self
             self.depth = 0 if outer is None else outer.depth + CALL_DEPTH // 100
             if self.depth > CALL_DEPTH:
                 raise FinchError("resource", "scripts go on to run each other")
@@ -80,7 +78,8 @@ class Evaluator(Calls):
         except KeyboardInterrupt:
             raise FinchError("interrupted", "stopped", span) from None
         finally:
-            self.depth, RUNNING[thread] = before, outer
+            self.depth = before
+            RUNNING.reset(now)
 
     def value_of(self, node: ast.Node, environment: Environment) -> Any:
         """The value of a node in an environment."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Any, NamedTuple
 
 from finchlang.base.errors import FinchError, Span
@@ -27,7 +28,7 @@ CALL_DEPTH = 5_000
 #: the process, goes through C there
 BUILT_IN = 2
 #: what runs a script in a thread: a function of Python that it calls, as its output, may run another
-RUNNING: dict[int, Any] = {}
+RUNNING: ContextVar[Any] = ContextVar("RUNNING", default=None)
 
 
 class Caller(NamedTuple):
