@@ -1,7 +1,7 @@
 """Equal rests of a loop nest are staged once. Where sparse operands meet, each combination of operands that
 have something at a coordinate goes on with a nest of its own, in each mode again; but in each mode only as
-many nests differ as there are combinations. The xor of two tensors of five modes compiles in 270 ms in
-place of 430, of three in 730 ms in place of 2,530."""
+many nests differ as there are combinations. The sum of two tensors of five modes has 800 statements in
+place of 1,070 and compiles in .9 of the time; in those of three and four nothing is equal."""
 
 from __future__ import annotations
 
