@@ -2,7 +2,8 @@
 branch in which alone something is written moves into that branch. Where nothing is written, as in
 `if !V[k] F[k] |= true end` for most k, only the condition is left.
 
-Breadth-first search of a grid of 300 x 300 takes .8 of the time, and of 2^14 vertices of an RMAT .85.
+Breadth-first search of a grid of 300 x 300 takes .85 of the time, of 20 x 2000 .88, and of 2^13 and 2^16
+vertices of an RMAT .93 and .96. LLVM does the same only in part.
 """
 
 from __future__ import annotations
