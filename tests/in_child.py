@@ -35,12 +35,9 @@ class Ended:
         return not self.fault
 
 
-def in_child(
-    work: Callable[[Callable[[str], None]], None], seconds: float = 60.0, is_plain: bool = False
-) -> Ended:
-    """Do `work(report)` in a child, which is killed when it has used the processor for `seconds`, or has
-    not used it for so long; each text that it reports is known here even if it dies right after. Its code
-    `is_plain` if LLVM's passes are left out."""
+def in_child(work: Callable[..., None], seconds: float = 60.0, is_plain: bool = False) -> Ended:
+    """Do `work(report)` in a child, without LLVM's passes if it `is_plain`, killed when it has used the
+    processor for `seconds`, or not for so long; what it reports is known even if it dies right after."""
     sys.stdout.flush()
     sys.stderr.flush()
     reading, writing = os.pipe()
@@ -94,7 +91,7 @@ def limited(more: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
-def _work(work: Callable[[Callable[[str], None]], None], to: int) -> None:
+def _work(work: Callable[..., None], to: int) -> None:
     """Never returns, and runs nothing that is registered for the end of the parent."""
     silence = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silence, 2)  # what the C library says of a broken heap

@@ -35,8 +35,7 @@ KINDS = (
     *("I/O", "syntax", "unknown name", "type", "dimension", "life cycle", "access order"),
     *("bounds", "resource", "user", "interrupted"),
 )
-#: bytes of address space that a child may take beside what it has, and seconds of a
-#: processor's time for a file, on a machine of any load
+#: bytes of address space that a child may take beside what it has, and seconds of processor time a file
 MEMORY, SECONDS = 3 << 30, 20
 #: files that share a child
 BATCH = 250
@@ -56,7 +55,7 @@ EXTREMES = (
 
 
 def whole_files(folder: Path) -> dict[str, list[bytes]]:
-    """Undamaged files by suffix: of tensors, scripts that run in no time, and cache entries."""
+    """Undamaged files by suffix: of tensors, and scripts that run in no time."""
     session, found = Session(), {".mtx": [SYMMETRIC.encode()]}
     for suffix in SUFFIXES:
         for value in (*(Tensor.from_numpy(MATRIX, f) for f in FORMATS), MATRIX != 0):

@@ -103,9 +103,9 @@ def test_numbers_within_what_is_planned_anew_are_those_of_each_call() -> None:
         np.testing.assert_allclose(found.todense(), whole[start : start + 3].sum(axis=0))
     for at in (300, 300, 301):  # where both are joined at the same place, and where not
         found = xp.concat([RING[:, :300], RING], axis=1) @ xp.concat([RING[:at], RING[at - 300 :]])
-        wide = np.hstack([np.asarray(RING.todense())[:, :300], RING.todense()])
-        tall = np.vstack([np.asarray(RING.todense())[:at], RING.todense()[at - 300 :]])
-        np.testing.assert_allclose(found.todense(), wide @ tall)
+        ring = np.asarray(RING.todense())
+        both = np.hstack([ring[:, :300], ring]) @ np.vstack([ring[:at], ring[at - 300 :]])
+        np.testing.assert_allclose(found.todense(), both)
 
 
 def test_what_is_shared_is_computed_once() -> None:
