@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from finchlang.native.compiler import compile_plainly
 from finchlang.testing.apart import Limit
 
 
@@ -35,17 +34,15 @@ class Ended:
         return not self.fault
 
 
-def in_child(work: Callable[..., None], seconds: float = 60.0, is_plain: bool = False) -> Ended:
-    """Do `work(report)` in a child, without LLVM's passes if it `is_plain`, killed when it has used the
-    processor for `seconds`, or not for so long; what it reports is known even if it dies right after."""
+def in_child(work: Callable[[Callable[[str], None]], None], seconds: float = 60.0) -> Ended:
+    """Do `work(report)` in a child, which is killed when it has used the processor for `seconds`, or has
+    not used it for so long; each text that it reports is known here even if it dies right after."""
     sys.stdout.flush()
     sys.stderr.flush()
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
         os.close(reading)
-        if is_plain:
-            compile_plainly()
         _work(work, writing)
     os.close(writing)
     said, hung = _listen(reading, child, seconds)
@@ -91,7 +88,7 @@ def limited(more: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_AS, (most, most))
 
 
-def _work(work: Callable[..., None], to: int) -> None:
+def _work(work: Callable[[Callable[[str], None]], None], to: int) -> None:
     """Never returns, and runs nothing that is registered for the end of the parent."""
     silence = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silence, 2)  # what the C library says of a broken heap

@@ -30,6 +30,7 @@ sys.path[:0] = [str(TESTS)]  # the tests import one another by bare names
 from in_child import in_child  # noqa: E402
 
 from finchlang import FinchError, Session, Tensor  # noqa: E402
+from finchlang.native.compiler import compile_plainly  # noqa: E402
 
 KINDS = (
     *("I/O", "syntax", "unknown name", "type", "dimension", "life cycle", "access order"),
@@ -193,7 +194,7 @@ def batch(
                 signal.setitimer(signal.ITIMER_PROF, SECONDS)
                 report(check_file(number, suffixes[number % len(suffixes)], whole, folder))
 
-        ended = in_child(work, 60 + SECONDS * len(numbers), is_plain=True)
+        ended = in_child(work, 60 + SECONDS * len(numbers))
         done = len(re.match(rf"[{DONE}{REFUSED}]*", ended.said).group())  # type: ignore[union-attr]
         first += done + (not ended)
         number = first - 1
@@ -208,6 +209,7 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     start, found, count = time.monotonic(), 0, 0
+    compile_plainly()
     kept = Path(tempfile.mkdtemp(prefix="damaged-files-"))
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)

@@ -23,6 +23,8 @@ from in_child import Ended, in_child  # noqa: E402
 from stacks import pairs, triples  # noqa: E402
 from test_level import examine  # noqa: E402
 
+from finchlang.native.compiler import compile_plainly  # noqa: E402
+
 #: stacks that share a child
 BATCH = 20
 
@@ -38,11 +40,12 @@ def batch(texts: list[str], seconds: float) -> Ended:
     """Do all that is done with a level on stacks, in one child; it says which it begins."""
 
     def work(report: Callable[[str], None]) -> None:
+        compile_plainly()
         for text in texts:
             report(f"{text}\n")
             examine(text)
 
-    return in_child(work, seconds, is_plain=True)
+    return in_child(work, seconds)
 
 
 def main() -> int:

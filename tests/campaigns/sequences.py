@@ -21,6 +21,8 @@ sys.path[:0] = [str(TESTS), str(TESTS / "properties")]  # the tests import one a
 from in_child import Ended, in_child  # noqa: E402
 from test_sequences import play  # noqa: E402
 
+from finchlang.native.compiler import compile_plainly  # noqa: E402
+
 #: sequences that share a child
 BATCH = 100
 
@@ -30,9 +32,10 @@ def batch(cases: int, seed: int, steps: int, isolated: bool, seconds: float) -> 
 
     def work(report: Callable[[str], None]) -> None:
         warnings.simplefilter("ignore")
+        compile_plainly(seed % 4 > 0)
         play(cases, seed, steps, isolated)
 
-    return in_child(work, seconds, is_plain=seed % 4 > 0)
+    return in_child(work, seconds)
 
 
 def main() -> int:
