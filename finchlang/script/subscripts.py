@@ -127,7 +127,7 @@ def set_subscript(target: Any, indices: list[Any], value: Any, spreads: bool = F
         raise
     array = dense_view(target)
     if array is None:
-        entry = f"A[{', '.join('1' * target.format.order)}]"
+        entry = f"A[{', '.join('1' * len(target.shape))}]"
         hint = f"a kernel sets one, `@finch {entry} = 2`, and best many at once in its loops"
         message = f"the entries of {target.format} cannot be set one by one"
         raise FinchError("access order", message, hint=hint)

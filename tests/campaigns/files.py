@@ -38,8 +38,7 @@ KINDS = (
 )
 #: bytes of address space that a child may take beside what it has, and seconds of processor time a file
 MEMORY, SECONDS = 3 << 30, 20
-#: files that share a child
-BATCH = 250
+BATCH = 250  #: files that share a child
 DONE, REFUSED = ".", "-"
 
 MATRIX = np.array([[0, 0.25, 0, -1e-300], [3, 0, 0, 1 / 3], [0, 0, 0, 0]])

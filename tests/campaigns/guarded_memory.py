@@ -20,13 +20,11 @@ import numpy as np
 from finchlang.base import aligned_memory
 from finchlang.native.target import target_machine
 
-#: bytes of address space; what is freed is not given out again
-ARENA = 1 << 41
+ARENA = 1 << 41  #: bytes of address space; what is freed is not given out again
 
 SIDES = {"after": 0, "before": 1}
 
-#: the allocators
-TEXT = Path(__file__).with_suffix(".ll").read_text("utf-8")
+TEXT = Path(__file__).with_suffix(".ll").read_text("utf-8")  #: the allocators
 
 _POINTERS = ("malloc", "calloc", "realloc", "free")
 

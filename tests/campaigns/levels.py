@@ -25,8 +25,7 @@ from test_level import examine  # noqa: E402
 
 from finchlang.native.compiler import compile_plainly  # noqa: E402
 
-#: stacks that share a child
-BATCH = 20
+BATCH = 20  #: stacks that share a child
 
 
 def formats(seed: int) -> list[str]:

@@ -23,8 +23,7 @@ from test_sequences import play  # noqa: E402
 
 from finchlang.native.compiler import compile_plainly  # noqa: E402
 
-#: sequences that share a child
-BATCH = 100
+BATCH = 100  #: sequences that share a child
 
 
 def batch(cases: int, seed: int, steps: int, isolated: bool, seconds: float) -> Ended:

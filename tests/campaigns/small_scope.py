@@ -33,8 +33,7 @@ TABLES = tomllib.loads(Path(__file__).with_suffix(".toml").read_text("utf-8"))
 LOOPLETS, OPERATORS, RESULTS, NESTS = (
     TABLES[name] for name in ("looplets", "operators", "results", "nests")
 )
-#: an operator of which nothing is declared
-FREE = "free(a, b) = a * b + 2 * a\n"
+FREE = "free(a, b) = a * b + 2 * a\n"  #: an operator of which nothing is declared
 
 
 @dataclass(frozen=True)
@@ -94,8 +93,7 @@ def meetings(operands: int) -> Iterator[Meeting | Nest]:
 
 DERIVED = tuple(dict.fromkeys(rule.name for rule in table.RULES if rule.is_derived))
 SETS = ("all", "paper", *(f"all-{name}" for name in DERIVED))
-#: one in so many patterns is interpreted too
-INTERPRETED = 8
+INTERPRETED = 8  #: one in so many patterns is interpreted too
 
 
 def run(meeting: Meeting | Nest, size: int, seconds: float) -> tuple[Small, tuple[str, ...]]:
