@@ -101,9 +101,7 @@ def matrix_power(x: Any, n: int, /) -> Array:
     Raises ValueError if it is not square."""
     shape = as_expression(x).shape
     if len(shape) < 2 or shape[-1] != shape[-2]:
-        raise ValueError(
-            f"only a square matrix has powers, not an array of size {size_text(shape)}"
-        )
+        raise ValueError(f"only a square matrix has powers, no array of size {size_text(shape)}")
     factor, times = inv(x) if n < 0 else asarray(x), index(n) if n > 0 else -index(n)
     if not times:
         ones = elementwise.multiply(factor, 0) + 1
