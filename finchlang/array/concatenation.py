@@ -217,7 +217,7 @@ def _stacking(name: str, order: int, more: int, axis: int, doc: str) -> Callable
 
 
 vstack = _stacking("vstack", 2, 2, 0, "Arrays joined along the first axis; vectors are rows.")
-hstack = _stacking("hstack", 1, 1, 1, "Arrays joined along the second axis; vectors along theirs.")
+hstack = _stacking("hstack", 1, 1, 1, "Arrays joined along the second axis, vectors along axis 0.")
 dstack = _stacking("dstack", 2, 3, 2, "Arrays joined along the third axis; others get new axes.")
 column_stack = _stacking(
     "column_stack", 1, 2, 1, "Matrices joined along the second axis; vectors are columns."

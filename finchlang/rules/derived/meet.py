@@ -43,8 +43,8 @@ def meet(machine: Machine, term: ast.Node, state: State) -> Step | None:
     not name is searched where the others have something. Relies on: entries are in order and apart.
 
     A product leapfrogs (T. Veldhuizen, Leapfrog Triejoin, ICDT 2014), a sum merges, of a quotient one is
-    gone through and the other searched, and one nest is counted. Stretches added to one other nest divide
-    the region first."""
+    gone through and the other searched, and one nest is counted. Stretches in a sum divide the region
+    first, if at most one other nest is left where they are away."""
     region = bounded(term)
     if region is None:
         return None
